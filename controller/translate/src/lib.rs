@@ -1,0 +1,1 @@
+//! Gateway API objects in, model and statuses out: pure and synchronous.

@@ -1,0 +1,109 @@
+//! A parsed message head: what was said, as spans of the bytes it was said in.
+//!
+//! A head is parsed into a value that its connection keeps and uses again, so the steady state
+//! allocates nothing. Spans stay valid while the head's bytes are kept unchanged.
+
+use super::known::Known;
+
+/// A range of a head's bytes. Heads are below 64 KiB (`limits.rs`), so 16 bits are enough.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u16,
+    /// One past the last byte.
+    pub end: u16,
+}
+
+impl Span {
+    /// The bytes it stands for; empty if `head` is not the head it came from.
+    #[must_use]
+    pub fn of(self, head: &[u8]) -> &[u8] {
+        head.get(usize::from(self.start)..usize::from(self.end))
+            .unwrap_or_default()
+    }
+}
+
+/// One header field line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Its name as it came, any case.
+    pub name: Span,
+    /// Its value without surrounding white space.
+    pub value: Span,
+    /// Which of the names that we treat specially it is.
+    pub known: Known,
+}
+
+/// The field lines of a head, in order.
+#[derive(Debug, Default)]
+pub struct Fields {
+    list: Vec<Field>,
+    seen: u64,
+}
+
+/// `HTTP/1.0` or `HTTP/1.1`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    Http11,
+}
+
+/// How a message's body is delimited (RFC 9112 section 6).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Framing {
+    /// No body.
+    #[default]
+    Empty,
+    /// Exactly so many bytes.
+    Length(u64),
+    /// Chunked.
+    Chunked,
+    /// Up to the end of the connection; responses alone.
+    UntilClose,
+}
+
+/// A request's head.
+#[derive(Debug, Default)]
+pub struct RequestHead {
+    /// Method as it came.
+    pub method: Span,
+    /// Path and query, in origin form, as they came (`*` for OPTIONS).
+    pub target: Span,
+    /// Host and port: of the absolute form where there is one, otherwise of Host; empty on
+    /// HTTP/1.0 without Host.
+    pub authority: Span,
+    /// Protocol version.
+    pub version: Version,
+    /// Header fields.
+    pub fields: Fields,
+    /// How the body is delimited.
+    pub framing: Framing,
+    /// Whether the client lets the connection live on.
+    pub keep_alive: bool,
+    /// `Expect: 100-continue`.
+    pub expect_continue: bool,
+    /// The protocol asked for, where Connection and Upgrade ask for one.
+    pub upgrade: Option<Span>,
+}
+
+/// A response's head.
+#[derive(Debug, Default)]
+pub struct ResponseHead {
+    /// Status code.
+    pub status: u16,
+    /// Reason phrase.
+    pub reason: Span,
+    /// Protocol version.
+    pub version: Version,
+    /// Header fields.
+    pub fields: Fields,
+    /// How the body is delimited.
+    pub framing: Framing,
+    /// Whether the origin lets the connection live on.
+    pub keep_alive: bool,
+    /// The protocol switched to, on 101.
+    pub upgrade: Option<Span>,
+}

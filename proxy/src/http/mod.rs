@@ -1,0 +1,3 @@
+//! HTTP as bytes: heads, framing, header names. No I/O in here.
+
+pub mod head;

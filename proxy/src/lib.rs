@@ -1,0 +1,3 @@
+//! The data plane.
+
+pub mod http;

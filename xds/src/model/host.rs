@@ -1,0 +1,142 @@
+//! Host names as Gateway API has them: exact, or a wildcard for one or more leading labels.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// A lower-case DNS name, or `*.` and one. Never an IP address, never with a port or trailing dot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hostname(String);
+
+/// Why a text is no [`Hostname`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` is not a host name: use lower-case DNS labels, such as `example.com` or `*.example.com`"
+)]
+pub struct InvalidHostname(pub String);
+
+impl Hostname {
+    /// Parses an exact or wildcard name (RFC 1123 labels, at most 253 bytes).
+    ///
+    /// # Errors
+    /// The text is empty, too long, an IP address, or has a label that DNS does not allow.
+    pub fn parse(text: &str) -> Result<Self, InvalidHostname> {
+        let name = text.strip_prefix("*.").unwrap_or(text);
+        let valid = text.len() <= MAX_HOSTNAME_BYTES
+            && name.split('.').all(is_label)
+            && text.parse::<std::net::IpAddr>().is_err();
+        if valid {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(InvalidHostname(text.to_owned()))
+        }
+    }
+
+    /// The name as written, `*.` included.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// For `*.example.com`: `example.com`.
+    #[must_use]
+    pub fn wildcard_suffix(&self) -> Option<&str> {
+        self.0.strip_prefix("*.")
+    }
+
+    /// Whether a request for `host` (lower case, no port) is meant: equal, or one or more labels
+    /// under the wildcard, never the bare domain.
+    #[must_use]
+    pub fn matches(&self, host: &str) -> bool {
+        match self.wildcard_suffix() {
+            None => self.0 == host,
+            Some(suffix) => host
+                .strip_suffix(suffix)
+                .and_then(|labels| labels.strip_suffix('.'))
+                .is_some_and(|labels| !labels.is_empty()),
+        }
+    }
+
+    /// The hosts that both name: the narrower of the two where one contains the other.
+    #[must_use]
+    pub fn intersect<'a>(&'a self, other: &'a Self) -> Option<&'a Self> {
+        if self.contains(other) {
+            Some(other)
+        } else if other.contains(self) {
+            Some(self)
+        } else {
+            None
+        }
+    }
+
+    fn contains(&self, other: &Self) -> bool {
+        match other.wildcard_suffix() {
+            // `*.a.b` holds `*.a.b` and everything deeper, such as `*.c.a.b`.
+            Some(suffix) => {
+                self == other || (self.wildcard_suffix().is_some() && self.matches(suffix))
+            }
+            None => self.matches(&other.0),
+        }
+    }
+}
+
+impl fmt::Display for Hostname {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !label.is_empty()
+        && label.len() <= 63
+        && label.bytes().all(inner)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+/// RFC 1035: a name is at most 253 bytes in text form.
+const MAX_HOSTNAME_BYTES: usize = 253;
+
+#[cfg(test)]
+mod tests {
+    use super::Hostname;
+
+    fn host(text: &str) -> Hostname {
+        Hostname::parse(text).expect("a valid name")
+    }
+
+    #[test]
+    fn wildcard_covers_many_labels_but_never_the_bare_domain() {
+        let wildcard = host("*.example.com");
+        assert!(wildcard.matches("a.example.com"));
+        assert!(wildcard.matches("a.b.example.com"));
+        assert!(!wildcard.matches("example.com"));
+        assert!(!wildcard.matches("badexample.com"));
+    }
+
+    #[test]
+    fn intersection_is_the_narrower_name() {
+        let cases = [
+            ("*.example.com", "a.example.com", Some("a.example.com")),
+            ("*.example.com", "*.a.example.com", Some("*.a.example.com")),
+            ("a.example.com", "a.example.com", Some("a.example.com")),
+            ("*.example.com", "example.com", None),
+            ("a.example.com", "b.example.com", None),
+        ];
+        for (a, b, expected) in cases {
+            let (a, b) = (host(a), host(b));
+            assert_eq!(a.intersect(&b).map(Hostname::as_str), expected);
+            assert_eq!(b.intersect(&a).map(Hostname::as_str), expected);
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_dns_name() {
+        for text in [
+            "", "*", "*.", "A.com", "a..b", "-a.com", "a_b.com", "1.2.3.4", "a.com.", "a:80",
+        ] {
+            assert!(Hostname::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What a proxy can be told: seven kinds of resources, flat, children naming their parent.
+//!
+//! A value of a model type is correct by construction: its constructors refuse what the data plane
+//! could not carry out. So nothing behind the model checks again.
+
+mod backend;
+mod bind;
+mod duration;
+mod filter;
+mod host;
+mod key;
+mod listener;
+mod matching;
+mod policy;
+mod route;
+mod workload;
+
+use std::collections::BTreeMap;
+
+pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts};
+pub use bind::{Bind, Transport};
+pub use duration::{GatewayDuration, InvalidDuration, Timeout};
+pub use filter::{
+    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite,
+    Scheme,
+};
+pub use host::{Hostname, InvalidHostname};
+pub use key::{
+    BackendKey, BindKey, ListenerKey, ObjectName, PolicyKey, RouteKey, ServiceKey, WorkloadKey,
+};
+pub use listener::{Listener, ListenerProtocol};
+pub use matching::{
+    HeaderMatch, HttpMatch, InvalidPath, InvalidPattern, PathMatch, Pattern, QueryMatch,
+    StringMatch,
+};
+pub use policy::{
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
+    PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Trust,
+};
+pub use route::{
+    HttpRule, InvalidBackend, Order, Retry, Route, RouteBackend, SessionLifetime,
+    SessionPersistence, SessionToken, Target, Timeouts,
+};
+pub use workload::{AppProtocol, Health, Serves, Service, ServicePort, Workload};
+
+/// Everything one proxy is told, by kind and key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Model {
+    /// Sockets to listen on.
+    pub binds: BTreeMap<BindKey, Bind>,
+    /// Gateway listeners, each of one bind.
+    pub listeners: BTreeMap<ListenerKey, Listener>,
+    /// Route rules, each of one listener.
+    pub routes: BTreeMap<RouteKey, Route>,
+    /// Static, DNS and unix-socket backends.
+    pub backends: BTreeMap<BackendKey, Backend>,
+    /// Policies, each with its target.
+    pub policies: BTreeMap<PolicyKey, Policy>,
+    /// Pods (or other machines) that serve services.
+    pub workloads: BTreeMap<WorkloadKey, Workload>,
+    /// Services: ports, and through workloads their endpoints.
+    pub services: BTreeMap<ServiceKey, Service>,
+}
