@@ -41,6 +41,64 @@ pub struct Fields {
     seen: u64,
 }
 
+impl Fields {
+    /// Forgets every field and keeps the memory.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.seen = 0;
+    }
+
+    /// Appends a field line.
+    pub fn push(&mut self, field: Field) {
+        self.seen |= field.known.bit();
+        self.list.push(field);
+    }
+
+    /// Field lines, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Field> {
+        self.list.iter()
+    }
+
+    /// How many field lines there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Whether a field of this name is there: one branch, no search.
+    #[must_use]
+    pub fn has(&self, known: Known) -> bool {
+        self.seen & known.bit() != 0
+    }
+
+    /// The first value of a known name.
+    #[must_use]
+    pub fn value<'a>(&self, known: Known, head: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.has(known) {
+            return None;
+        }
+        self.list
+            .iter()
+            .find(|field| field.known == known)
+            .map(|field| field.value.of(head))
+    }
+}
+
+impl<'a> IntoIterator for &'a Fields {
+    type Item = &'a Field;
+    type IntoIter = std::slice::Iter<'a, Field>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 /// `HTTP/1.0` or `HTTP/1.1`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {

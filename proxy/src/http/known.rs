@@ -1,0 +1,116 @@
+//! The header names that a proxy treats specially, told apart once while a head is parsed.
+
+/// A header name we act on, or `Other`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Known {
+    /// Any other name.
+    Other,
+    /// `authorization`
+    Authorization,
+    /// `connection`
+    Connection,
+    /// `content-length`
+    ContentLength,
+    /// `cookie`
+    Cookie,
+    /// `expect`
+    Expect,
+    /// `forwarded`
+    Forwarded,
+    /// `host`
+    Host,
+    /// `keep-alive`
+    KeepAlive,
+    /// `origin`
+    Origin,
+    /// `proxy-authenticate`
+    ProxyAuthenticate,
+    /// `proxy-authorization`
+    ProxyAuthorization,
+    /// `proxy-connection`
+    ProxyConnection,
+    /// `te`
+    Te,
+    /// `trailer`
+    Trailer,
+    /// `transfer-encoding`
+    TransferEncoding,
+    /// `upgrade`
+    Upgrade,
+    /// `user-agent`
+    UserAgent,
+    /// `x-forwarded-for`
+    XForwardedFor,
+    /// `x-forwarded-host`
+    XForwardedHost,
+    /// `x-forwarded-port`
+    XForwardedPort,
+    /// `x-forwarded-proto`
+    XForwardedProto,
+    /// `x-real-ip`
+    XRealIp,
+    /// `x-request-id`
+    XRequestId,
+}
+
+impl Known {
+    /// Its bit in the set of names that a head has.
+    #[must_use]
+    pub fn bit(self) -> u64 {
+        1 << self as u8
+    }
+
+    /// Tells a name, in any case.
+    #[must_use]
+    pub fn of(name: &[u8]) -> Self {
+        let is = |text: &str, known: Self| {
+            if name.eq_ignore_ascii_case(text.as_bytes()) {
+                known
+            } else {
+                Self::Other
+            }
+        };
+        // Length alone rules out nearly every name; what is left is one comparison or two.
+        match name.len() {
+            2 => is("te", Self::Te),
+            4 => is("host", Self::Host),
+            6 => match name.first() {
+                Some(b'c' | b'C') => is("cookie", Self::Cookie),
+                Some(b'e' | b'E') => is("expect", Self::Expect),
+                _ => is("origin", Self::Origin),
+            },
+            7 => match name.first() {
+                Some(b't' | b'T') => is("trailer", Self::Trailer),
+                _ => is("upgrade", Self::Upgrade),
+            },
+            9 => match name.first() {
+                Some(b'f' | b'F') => is("forwarded", Self::Forwarded),
+                _ => is("x-real-ip", Self::XRealIp),
+            },
+            10 => match name.first() {
+                Some(b'c' | b'C') => is("connection", Self::Connection),
+                Some(b'k' | b'K') => is("keep-alive", Self::KeepAlive),
+                _ => is("user-agent", Self::UserAgent),
+            },
+            12 => is("x-request-id", Self::XRequestId),
+            13 => is("authorization", Self::Authorization),
+            14 => is("content-length", Self::ContentLength),
+            15 => is("x-forwarded-for", Self::XForwardedFor),
+            16 => match name.get(2) {
+                Some(b'f' | b'F') => match name.get(12) {
+                    Some(b'h' | b'H') => is("x-forwarded-host", Self::XForwardedHost),
+                    _ => is("x-forwarded-port", Self::XForwardedPort),
+                },
+                _ => is("proxy-connection", Self::ProxyConnection),
+            },
+            17 => match name.first() {
+                Some(b't' | b'T') => is("transfer-encoding", Self::TransferEncoding),
+                _ => is("x-forwarded-proto", Self::XForwardedProto),
+            },
+            18 => is("proxy-authenticate", Self::ProxyAuthenticate),
+            19 => is("proxy-authorization", Self::ProxyAuthorization),
+            _ => Self::Other,
+        }
+    }
+}
