@@ -1,3 +1,5 @@
 //! The data plane.
 
+pub mod failure;
 pub mod http;
+pub mod limits;
