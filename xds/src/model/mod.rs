@@ -21,12 +21,13 @@ pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts};
 pub use bind::{Bind, Transport};
 pub use duration::{GatewayDuration, InvalidDuration, Timeout};
 pub use filter::{
-    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite,
-    Scheme,
+    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, InvalidFraction, InvalidOrigin,
+    InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
-pub use host::{Hostname, InvalidHostname};
+pub use host::{Hostname, InvalidExactHostname, InvalidHostname};
 pub use key::{
-    BackendKey, BindKey, ListenerKey, ObjectName, PolicyKey, RouteKey, ServiceKey, WorkloadKey,
+    BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, ObjectName, PolicyKey,
+    RouteKey, ServiceKey, WorkloadKey,
 };
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{
