@@ -5,6 +5,7 @@
 
 mod backend;
 mod bind;
+mod dangling;
 mod duration;
 mod filter;
 mod host;
@@ -12,6 +13,7 @@ mod key;
 mod listener;
 mod matching;
 mod policy;
+mod resource;
 mod route;
 mod workload;
 
@@ -19,6 +21,7 @@ use std::collections::BTreeMap;
 
 pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts};
 pub use bind::{Bind, Transport};
+pub use dangling::{Dangling, Missing};
 pub use duration::{GatewayDuration, InvalidDuration, Timeout};
 pub use filter::{
     Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, InvalidFraction, InvalidOrigin,
@@ -38,6 +41,7 @@ pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
     PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Trust,
 };
+pub use resource::{Kind, Resource};
 pub use route::{
     HttpRule, InvalidBackend, Order, Retry, Route, RouteBackend, SessionLifetime,
     SessionPersistence, SessionToken, Target, Timeouts,
