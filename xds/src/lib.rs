@@ -3,4 +3,6 @@
 //! Knows nothing of Kubernetes and opens no listener. `translate` makes the model, `proxy`
 //! compiles it, and the wire form carries it between processes.
 
+pub mod encode;
 pub mod model;
+mod proto;
