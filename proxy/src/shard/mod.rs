@@ -1,0 +1,3 @@
+//! What a shard keeps for itself, across changes of configuration.
+
+pub mod interned;
