@@ -4,3 +4,4 @@ pub mod failure;
 pub mod http;
 pub mod limits;
 pub mod shard;
+pub mod upstream;
