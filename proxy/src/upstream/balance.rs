@@ -4,6 +4,7 @@
 //! better gets the request. Both cost the same whatever the number of endpoints, as long as most of
 //! them are well.
 
+use std::cell::OnceCell;
 use std::num::NonZeroU32;
 use std::time::Instant;
 
@@ -118,6 +119,7 @@ impl Upstreams {
             upstreams: self,
             set,
             now,
+            panics: OnceCell::new(),
             latency: self.service(set.service).latency(),
         };
         let untried = |id: Interned| !tried.contains(&id);
@@ -141,17 +143,19 @@ struct Choice<'a> {
     upstreams: &'a Upstreams,
     set: &'a EndpointSet,
     now: Instant,
+    /// Whether less than half of the endpoints are left; counted once, and only if one is ejected.
+    panics: OnceCell<bool>,
     latency: f64,
 }
 
 impl Choice<'_> {
     /// Whether an endpoint is not put aside, or so many are that it no longer counts.
     fn in_service(&self, id: Interned) -> bool {
-        self.upstreams.in_service(id, self.now) || self.panics()
+        self.upstreams.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
     }
 
-    /// Less than half of the endpoints are left: better all than these alone.
-    fn panics(&self) -> bool {
+    /// With less than half of the endpoints left, better all than these alone.
+    fn too_few_left(&self) -> bool {
         let all = self.set.serving.len();
         let left = all.saturating_sub(self.upstreams.ejected(self.set, self.now));
         left.saturating_mul(2) < all

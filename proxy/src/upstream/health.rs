@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use xds::model::Ejection;
 
 use super::balance::EndpointSet;
+use crate::failure::FailureKind;
 use crate::limits::EWMA_ALPHA;
 use crate::shard::interned::{Interned, Table};
 
@@ -22,6 +23,37 @@ pub enum Outcome {
     BadAnswer(Duration),
     /// Connect or TLS error, reset or timeout.
     Failure,
+}
+
+impl Outcome {
+    /// What a response of this status says of the endpoint.
+    #[must_use]
+    pub fn answered(status: u16, head_after: Duration) -> Self {
+        match status {
+            502..=504 => Self::BadAnswer(head_after),
+            _ => Self::Success(head_after),
+        }
+    }
+
+    /// What a failed request says of the endpoint; nothing where that had no part in it.
+    #[must_use]
+    pub fn failed(kind: FailureKind) -> Option<Self> {
+        use FailureKind as Kind;
+        let endpoint_did_it = matches!(
+            kind,
+            Kind::ConnectFailed
+                | Kind::ConnectTimeout
+                | Kind::UpstreamTls
+                | Kind::UpstreamReset
+                | Kind::UpstreamClosed
+                | Kind::UpstreamGarbage
+                | Kind::UpstreamTimeout
+                | Kind::RequestTimeout
+                | Kind::ResponseBroken
+                | Kind::ResponseTimeout
+        );
+        endpoint_did_it.then_some(Self::Failure)
+    }
 }
 
 /// What one shard knows of its upstreams.

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{Handle, SLOTS, Wheel};
 
+const NOBODY: [u32; 0] = [];
 const TURN: u64 = SLOTS as u64;
 
 fn fired(wheel: &mut Wheel<u32>, now: u64) -> Vec<u32> {
@@ -17,9 +18,9 @@ fn an_entry_fires_once_at_its_tick() {
     let mut wheel = Wheel::new(5);
     let handle = wheel.insert(1);
     wheel.arm(handle, 8);
-    assert_eq!(fired(&mut wheel, 7), []);
+    assert_eq!(fired(&mut wheel, 7), NOBODY);
     assert_eq!(fired(&mut wheel, 8), [1]);
-    assert_eq!(fired(&mut wheel, 8 + 3 * TURN), []);
+    assert_eq!(fired(&mut wheel, 8 + 3 * TURN), NOBODY);
 }
 
 #[test]
@@ -29,7 +30,7 @@ fn putting_off_leaves_the_entry_in_its_slot() {
     wheel.arm(handle, 10);
     wheel.arm(handle, 20);
     assert_eq!(wheel.at(handle.index).queued, 10);
-    assert_eq!(fired(&mut wheel, 15), []);
+    assert_eq!(fired(&mut wheel, 15), NOBODY);
     assert_eq!(wheel.at(handle.index).queued, 20);
     wheel.arm(handle, 17);
     assert_eq!(fired(&mut wheel, 17), [1]);
@@ -40,7 +41,7 @@ fn the_past_is_due_at_the_next_tick() {
     let mut wheel = Wheel::new(100);
     let handle = wheel.insert(1);
     wheel.arm(handle, 3);
-    assert_eq!(fired(&mut wheel, 100), []);
+    assert_eq!(fired(&mut wheel, 100), NOBODY);
     assert_eq!(fired(&mut wheel, 101), [1]);
 }
 
@@ -50,7 +51,7 @@ fn deadlines_beyond_a_turn_wait_for_theirs() {
     let handle = wheel.insert(1);
     wheel.arm(handle, 5 * TURN + 1);
     for turn in 1..=5 {
-        assert_eq!(fired(&mut wheel, turn * TURN), [], "turn {turn}");
+        assert_eq!(fired(&mut wheel, turn * TURN), NOBODY, "turn {turn}");
     }
     assert_eq!(fired(&mut wheel, 5 * TURN + 1), [1]);
 }
@@ -63,7 +64,7 @@ fn a_stale_handle_reaches_nobody() {
     let new = wheel.insert(2);
     wheel.arm(old, 5);
     assert_eq!(wheel.remove(old), None);
-    assert_eq!(fired(&mut wheel, 10), []);
+    assert_eq!(fired(&mut wheel, 10), NOBODY);
     assert_eq!(wheel.value(new), Some(&mut 2));
 }
 

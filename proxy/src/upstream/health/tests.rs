@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Exchange, Outcome, Upstreams};
+use crate::failure::{Blame, FailureKind};
 use crate::limits::EJECTION;
 use crate::shard::interned::Interned;
 use crate::upstream::balance::EndpointSet;
@@ -157,4 +158,31 @@ fn a_reused_index_starts_afresh() {
     let report = bed.upstreams.endpoint(next).report(bed.now);
     assert_eq!(report.ejected_for, None);
     assert_eq!(report.requests, 0);
+}
+
+#[test]
+fn only_what_the_endpoint_did_counts_against_it() {
+    for kind in FailureKind::ALL {
+        let judged = Outcome::failed(*kind).is_some();
+        let innocent = matches!(kind, FailureKind::NoEndpoint | FailureKind::UpstreamRefused);
+        assert_eq!(
+            judged,
+            kind.blame() == Blame::Upstream && !innocent,
+            "{kind:?}"
+        );
+    }
+    for status in [200, 404, 500, 501, 505] {
+        assert_eq!(
+            Outcome::answered(status, SECOND),
+            Outcome::Success(SECOND),
+            "{status}"
+        );
+    }
+    for status in 502..=504 {
+        assert_eq!(
+            Outcome::answered(status, SECOND),
+            Outcome::BadAnswer(SECOND),
+            "{status}"
+        );
+    }
 }
