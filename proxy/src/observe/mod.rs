@@ -2,5 +2,7 @@
 //!
 //! A shard writes, others read or carry away; nothing here makes a request wait.
 
+pub mod access_log;
 pub mod counters;
+pub mod log_writer;
 pub mod series;
