@@ -3,3 +3,6 @@
 pub mod failure;
 pub mod http;
 pub mod limits;
+pub mod observe;
+pub mod shard;
+pub mod upstream;
