@@ -1,4 +1,6 @@
 //! The data plane.
 
+pub mod failure;
 pub mod http;
+pub mod limits;
 pub mod route;
