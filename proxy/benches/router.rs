@@ -4,6 +4,7 @@
 //! Requests are drawn from all rules, so that large tables are met with cold caches.
 
 use std::hint::black_box;
+use std::rc::Rc;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -12,6 +13,9 @@ use proxy::route::{Entry, RegexCache, RequestView, Router};
 use xds::model::{HeaderMatch, Hostname, HttpMatch, Order, PathMatch, StringMatch};
 
 const SIZES: [usize; 3] = [10, 1_000, 100_000];
+
+/// Enough that what they touch of 100 000 rules is larger than a second-level cache.
+const REQUESTS: usize = 32_768;
 
 struct Rule {
     hostnames: Vec<Hostname>,
@@ -50,19 +54,15 @@ impl Rule {
 struct Request {
     host: String,
     path: String,
-    headers: HeaderMap,
+    headers: Rc<HeaderMap>,
 }
 
 impl Request {
-    fn new(host: String, path: String) -> Self {
-        let mut headers = HeaderMap::new();
-        for (name, value) in HEADERS {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
+    fn new(host: String, path: String, headers: &Rc<HeaderMap>) -> Self {
         Self {
             host,
             path,
-            headers,
+            headers: Rc::clone(headers),
         }
     }
 
@@ -72,7 +72,7 @@ impl Request {
             path: self.path.as_bytes(),
             query: None,
             method: b"GET",
-            headers: &self.headers,
+            headers: &*self.headers,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Request {
 struct Scenario {
     name: &'static str,
     rule: fn(usize) -> Rule,
-    request: fn(usize) -> Request,
+    request: fn(usize, &Rc<HeaderMap>) -> Request,
     sizes: &'static [usize],
 }
 
@@ -89,19 +89,21 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario {
         name: "hosts",
         rule: |n| Rule::new(n, &host(n), prefix("/")),
-        request: |n| Request::new(host(n), "/api/v1/items/42".to_owned()),
+        request: |n, headers| Request::new(host(n), "/api/v1/items/42".to_owned(), headers),
         sizes: &SIZES,
     },
     Scenario {
         name: "prefixes",
         rule: |n| Rule::new(n, HOST, prefix(&path(n))),
-        request: |n| Request::new(HOST.to_owned(), format!("{}/items/42", path(n))),
+        request: |n, headers| {
+            Request::new(HOST.to_owned(), format!("{}/items/42", path(n)), headers)
+        },
         sizes: &SIZES,
     },
     Scenario {
         name: "exact",
         rule: |n| Rule::new(n, HOST, PathMatch::exact(&path(n)).expect("a path")),
-        request: |n| Request::new(HOST.to_owned(), path(n)),
+        request: |n, headers| Request::new(HOST.to_owned(), path(n), headers),
         sizes: &SIZES,
     },
     Scenario {
@@ -115,17 +117,19 @@ const SCENARIOS: [Scenario; 5] = [
             7 => Rule::new(n, "*.example.com", prefix(&format!("/a/{n}"))),
             _ => Rule::new(n, "*.com", prefix(&format!("/a/a/a/b{n}"))),
         },
-        request: |n| Request::new(host(n / 8), format!("/a/a/a/b{}/c", n / 8 * 8)),
+        request: |n, headers| {
+            Request::new(host(n / 8), format!("/a/a/a/b{}/c", n / 8 * 8), headers)
+        },
         sizes: &SIZES,
     },
     Scenario {
         name: "header_candidates",
         rule: |n| Rule::new(n, HOST, prefix("/api")).with_header(&format!("tenant-{n}")),
-        request: |n| {
-            let mut request = Request::new(HOST.to_owned(), "/api/v1".to_owned());
+        request: |n, headers| {
+            let mut headers = HeaderMap::clone(headers);
             let tenant = HeaderValue::from_str(&format!("tenant-{n}")).expect("a value");
-            request.headers.insert("x-tenant", tenant);
-            request
+            headers.insert("x-tenant", tenant);
+            Request::new(HOST.to_owned(), "/api/v1".to_owned(), &Rc::new(headers))
         },
         sizes: &[10, 1_000],
     },
@@ -164,10 +168,15 @@ fn compile(rules: &[Rule]) -> Router {
     }))
 }
 
-/// Up to 4 096 requests spread over all rules, in an order that no prefetcher follows.
+/// Requests spread over all rules, in an order that no prefetcher follows.
 fn requests(scenario: &Scenario, size: usize) -> Vec<Request> {
-    (0..4_096)
-        .map(|n| (scenario.request)(n * 48_271 % size))
+    let headers = HEADERS.map(|(name, value)| {
+        let name = HeaderName::from_static(name);
+        (name, HeaderValue::from_static(value))
+    });
+    let headers = Rc::new(HeaderMap::from_iter(headers));
+    (0..REQUESTS)
+        .map(|n| (scenario.request)(n * 48_271 % size, &headers))
         .collect()
 }
 

@@ -10,12 +10,11 @@ use std::hash::Hash;
 
 use xds::model::{Hostname, HttpMatch, Order, PathMatch};
 
-use super::condition::Conditions;
+use super::condition::ConditionSet;
 use super::host::{Coverage, Hosts};
 use super::path::{NewNode, Paths, Scope};
-use super::pattern::PatternSet;
 use super::select::{Candidate, Router};
-use super::table::Link;
+use super::table::narrow;
 
 /// One match of one rule.
 #[derive(Debug, Clone, Copy)]
@@ -50,20 +49,19 @@ struct Compiler<'a> {
     regexes: Vec<usize>,
     paths: Numbered<(usize, &'a str)>,
     nodes: Vec<NewNode<'a>>,
-    conditions: Vec<Conditions>,
-    patterns: PatternSet<'a>,
+    conditions: ConditionSet<'a>,
     placed: Vec<Placed<'a>>,
 }
 
 impl<'a> Compiler<'a> {
     fn add(&mut self, entry: &Entry<'a>) {
-        let conditions = Conditions::compile(entry.matches, &mut self.patterns);
-        let link = conditions.as_ref().map(|_| Link::to(self.conditions.len()));
-        self.conditions.extend(conditions);
+        let conditions_start = narrow(self.conditions.list.len());
+        self.conditions.add(entry.matches);
         let candidate = Candidate {
             route: entry.route,
             match_index: entry.match_index,
-            conditions: link.unwrap_or(Link::NONE),
+            conditions_start,
+            conditions_end: narrow(self.conditions.list.len()),
         };
         if entry.hostnames.is_empty() {
             self.place(Coverage::Any, entry, candidate);
@@ -125,8 +123,9 @@ impl<'a> Compiler<'a> {
             hosts: Hosts::build(levels),
             paths,
             candidates: self.placed.iter().map(|placed| placed.candidate).collect(),
-            conditions: self.conditions.into_boxed_slice(),
-            patterns: self.patterns.build(),
+            conditions: self.conditions.list.into_boxed_slice(),
+            names: self.conditions.name_list.into_boxed_slice(),
+            patterns: self.conditions.patterns.build(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod condition;
 mod explain;
 mod hash;
 mod host;
+mod matcher;
 mod path;
 mod pattern;
 mod query;

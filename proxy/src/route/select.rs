@@ -6,12 +6,14 @@
 
 use std::ops::{ControlFlow, Range};
 
-use super::condition::{Conditions, Mismatch};
+use http::HeaderName;
+
+use super::condition::{Condition, Mismatch};
 use super::host::Hosts;
+use super::matcher::Matcher;
 use super::path::Paths;
 use super::pattern::{Patterns, RegexCache};
 use super::request::{HeaderLookup, RequestView};
-use super::table::Link;
 
 /// The compiled matches of all rules of a listener. Immutable; shards share it.
 #[derive(Debug)]
@@ -19,7 +21,9 @@ pub struct Router {
     pub(super) hosts: Hosts,
     pub(super) paths: Paths,
     pub(super) candidates: Box<[Candidate]>,
-    pub(super) conditions: Box<[Conditions]>,
+    pub(super) conditions: Box<[Condition]>,
+    /// Names of the headers that conditions ask for.
+    pub(super) names: Box<[HeaderName]>,
     pub(super) patterns: Patterns,
 }
 
@@ -30,8 +34,16 @@ pub(super) struct Candidate {
     pub(super) route: u32,
     /// Number of the match in the rule.
     pub(super) match_index: u16,
-    /// What it demands beyond host and path; nothing where it leads nowhere.
-    pub(super) conditions: Link,
+    /// Its first condition.
+    pub(super) conditions_start: u32,
+    /// One past its last condition.
+    pub(super) conditions_end: u32,
+}
+
+impl Candidate {
+    fn conditions(&self) -> Range<usize> {
+        self.conditions_start as usize..self.conditions_end as usize
+    }
 }
 
 /// The rule that serves a request.
@@ -77,9 +89,11 @@ impl Router {
         cache: &mut RegexCache,
         mut visit: impl FnMut(&'r Candidate, usize, Result<(), Mismatch<'r>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        let mut matcher = Matcher::new(request, &self.names, &self.patterns, cache);
         let mut all = |range: Range<usize>, prefix_len| {
             self.candidates[range].iter().try_for_each(|candidate| {
-                let verdict = self.check(candidate, request, cache);
+                let mut conditions = self.conditions[candidate.conditions()].iter();
+                let verdict = conditions.try_for_each(|condition| matcher.meets(condition));
                 visit(candidate, prefix_len, verdict)
             })
         };
@@ -94,17 +108,5 @@ impl Router {
             all(level.regexes(), 0)?;
         }
         ControlFlow::Continue(())
-    }
-
-    fn check<H: HeaderLookup>(
-        &self,
-        candidate: &Candidate,
-        request: &RequestView<'_, H>,
-        cache: &mut RegexCache,
-    ) -> Result<(), Mismatch<'_>> {
-        match candidate.conditions.target() {
-            None => Ok(()),
-            Some(number) => self.conditions[number].check(request, &self.patterns, cache),
-        }
     }
 }
