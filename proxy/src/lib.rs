@@ -6,3 +6,4 @@ pub mod limits;
 pub mod observe;
 pub mod shard;
 pub mod upstream;
+pub mod route;
