@@ -1,3 +1,4 @@
 //! The data plane.
 
 pub mod http;
+pub mod policy;
