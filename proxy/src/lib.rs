@@ -7,3 +7,4 @@ pub mod observe;
 pub mod shard;
 pub mod upstream;
 pub mod route;
+pub mod policy;

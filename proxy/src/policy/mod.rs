@@ -1,0 +1,3 @@
+//! What is done to a request on its way, one policy a file.
+
+pub mod normalise;
