@@ -152,6 +152,11 @@ pub const CHUNK_SIZE_DIGITS: usize = 16;
 pub const REPLAY_BYTES: usize = 64 * KIB;
 /// Bytes of a request's body that a mirror gets to lag behind by: 64 KiB, then it is dropped.
 pub const MIRROR_BYTES: usize = 64 * KIB;
+/// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
+/// stay below 2 KiB.
+pub const PROXY_HEADER_BYTES: usize = 4 * KIB;
+/// Bytes of a trusted hop's request id that is taken over: 64; ours have 36.
+pub const REQUEST_ID_BYTES: usize = 64;
 /// Accept loops of a listener on a shard: 4, which keeps the accept queue of a burst short.
 pub const ACCEPT_LOOPS: usize = 4;
 
