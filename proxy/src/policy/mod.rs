@@ -1,0 +1,18 @@
+//! What a rule does to a request and its response, beside routing it.
+//!
+//! Each file compiles one part of the model off the shards, then judges or writes bytes on them:
+//! pure functions, no I/O, time and randomness passed in, output appended to the caller's buffer.
+
+// Everything in here reads what a peer sent.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+pub mod headers;
