@@ -15,4 +15,9 @@
     )
 )]
 
+pub mod forwarded;
 pub mod headers;
+pub mod networks;
+
+#[cfg(test)]
+mod sample;
