@@ -18,6 +18,7 @@
 pub mod forwarded;
 pub mod headers;
 pub mod networks;
+pub mod request_id;
 
 #[cfg(test)]
 mod sample;
