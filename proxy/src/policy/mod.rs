@@ -18,7 +18,9 @@
 pub mod forwarded;
 pub mod headers;
 pub mod networks;
+pub mod path_edit;
 pub mod request_id;
+pub mod rewrite;
 
 #[cfg(test)]
 mod sample;
