@@ -19,6 +19,7 @@ pub mod forwarded;
 pub mod headers;
 pub mod networks;
 pub mod path_edit;
+pub mod redirect;
 pub mod request_id;
 pub mod rewrite;
 
