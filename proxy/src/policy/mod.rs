@@ -17,6 +17,7 @@
 
 pub mod forwarded;
 pub mod headers;
+pub mod mirror;
 pub mod networks;
 pub mod path_edit;
 pub mod redirect;
