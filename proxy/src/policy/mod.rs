@@ -15,6 +15,7 @@
     )
 )]
 
+pub mod cors;
 pub mod forwarded;
 pub mod headers;
 pub mod mirror;
