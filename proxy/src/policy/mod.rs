@@ -21,6 +21,7 @@ pub mod headers;
 pub mod mirror;
 pub mod networks;
 pub mod path_edit;
+pub mod proxy_protocol;
 pub mod redirect;
 pub mod request_id;
 pub mod rewrite;
