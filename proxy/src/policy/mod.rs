@@ -2,6 +2,7 @@
 //!
 //! Each file compiles one part of the model off the shards, then judges or writes bytes on them:
 //! pure functions, no I/O, time and randomness passed in, output appended to the caller's buffer.
+//! [`compiled`] puts the parts of a rule together; the request path calls it.
 
 // Everything in here reads what a peer sent.
 #![cfg_attr(
@@ -15,6 +16,7 @@
     )
 )]
 
+pub mod compiled;
 pub mod cors;
 pub mod forwarded;
 pub mod headers;
