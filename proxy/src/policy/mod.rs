@@ -22,6 +22,7 @@ pub mod forwarded;
 pub mod headers;
 pub mod mirror;
 pub mod networks;
+pub mod normalise;
 pub mod path_edit;
 pub mod proxy_protocol;
 pub mod redirect;
