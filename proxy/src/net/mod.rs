@@ -4,4 +4,5 @@ mod buffer;
 mod stream;
 
 pub use buffer::{Buffer, BufferPool};
-pub use stream::{Canceller, Liveness, Stream};
+pub use stream::{CancelHandle, Canceller, Liveness, Stream};
+pub(crate) use stream::{liveness, shutdown};

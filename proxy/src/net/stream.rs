@@ -8,14 +8,14 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
 use monoio::io::{
-    AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelHandle, CancelableAsyncReadRent,
+    AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelableAsyncReadRent,
 };
 use monoio::net::{TcpStream, UnixStream};
 
 use super::Buffer;
 use super::buffer::Outgoing;
 
-pub use monoio::io::Canceller;
+pub use monoio::io::{CancelHandle, Canceller};
 
 /// A connected socket.
 pub struct Stream {
@@ -177,6 +177,11 @@ impl Stream {
     /// Tells the peer that no more bytes will come.
     pub fn shutdown_write(&self) {
         shutdown(self.fd, libc::SHUT_WR);
+    }
+
+    /// Ends the connection both ways: whatever waits for it returns.
+    pub fn disconnect(&self) {
+        shutdown(self.fd, libc::SHUT_RDWR);
     }
 
     /// Makes close(2) reset the connection, so that the peer cannot take a torn message for whole.

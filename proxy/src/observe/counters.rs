@@ -225,6 +225,10 @@ pub struct ShardCounters {
     pub panics: Counter,
     /// Requests refused under overload.
     pub shed: Counter,
+    /// Client connections now.
+    pub clients: Gauge,
+    /// Accepts that failed.
+    pub accept_errors: Counter,
 }
 
 /// Blocks of counters by interned id. It grows as ids do, never moves a block, and is read without

@@ -1,4 +1,158 @@
-//! What a shard keeps for itself, across changes of configuration.
+//! One shard: a thread with a runtime, and everything a request touches on it.
+//!
+//! Nothing in here is shared with another thread but the published snapshot, the counters and the
+//! inbox. So nothing locks, and a request's path through a shard is plain function calls.
 
+pub(crate) mod accept;
+pub(crate) mod deadline;
+mod fence;
+pub mod inbox;
 pub mod interned;
+pub(crate) mod registry;
+mod run;
 pub mod wheel;
+
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use crate::config::{Published, Snapshot};
+use crate::limits::WHEEL_TICK;
+use crate::net::BufferPool;
+use crate::observe::counters::ShardCounters;
+use crate::observe::log_writer::ShardLog;
+use crate::request::scratch::ScratchPool;
+use crate::route::RegexCache;
+use crate::upstream::health::Upstreams;
+use crate::upstream::pool::Pool;
+
+use self::accept::Acceptors;
+use self::deadline::Armed;
+use self::interned::Table;
+use self::registry::Registry;
+use self::wheel::Wheel;
+
+pub use self::run::{ShardOptions, run};
+
+/// What one request core has.
+pub(crate) struct Shard {
+    /// Its number, from 0.
+    pub(crate) id: u16,
+    /// How many there are.
+    pub(crate) shards: NonZeroU32,
+    /// The configuration in force.
+    pub(crate) config: ConfigCell,
+    /// Listening sockets.
+    pub(crate) acceptors: Acceptors,
+    /// Open client connections.
+    pub(crate) clients: Registry,
+    /// Free buffers.
+    pub(crate) buffers: BufferPool,
+    /// Free working memory of requests.
+    pub(crate) scratch: ScratchPool,
+    /// Deadlines of sockets.
+    pub(crate) wheel: RefCell<Wheel<Rc<Armed>>>,
+    /// Idle connections to endpoints.
+    pub(crate) pool: Pool,
+    /// What is known of endpoints and services.
+    pub(crate) endpoints: Upstreams,
+    /// Memory that the listeners' regular expressions are matched with.
+    pub(crate) regexes: RefCell<Table<RegexCache>>,
+    /// What is counted.
+    pub(crate) counters: Arc<ShardCounters>,
+    /// Where access log lines go.
+    pub(crate) log: RefCell<ShardLog>,
+    /// Spreads load, and nothing that has to be secret.
+    pub(crate) rng: RefCell<SmallRng>,
+    /// Whether connections are being brought to their end.
+    pub(crate) draining: Cell<bool>,
+    /// Ticks since the start; the wheel's time.
+    tick: Cell<u64>,
+    most_clients: usize,
+}
+
+impl Shard {
+    fn new(options: ShardOptions) -> Self {
+        Self {
+            id: options.id,
+            shards: options.shards,
+            config: ConfigCell::new(options.published),
+            acceptors: Acceptors::default(),
+            clients: Registry::default(),
+            buffers: BufferPool::default(),
+            scratch: ScratchPool::default(),
+            wheel: RefCell::new(Wheel::new(0)),
+            pool: Pool::default(),
+            endpoints: Upstreams::default(),
+            regexes: RefCell::default(),
+            counters: options.counters,
+            log: RefCell::new(options.log),
+            rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
+            draining: Cell::new(false),
+            tick: Cell::new(0),
+            most_clients: options.connections as usize,
+        }
+    }
+
+    /// The current tick.
+    pub(crate) fn now(&self) -> u64 {
+        self.tick.get()
+    }
+
+    /// The tick at which `after` has passed for certain: the current one may be nearly over.
+    pub(crate) fn tick_after(&self, after: Duration) -> u64 {
+        let ticks = after.as_nanos().div_ceil(WHEEL_TICK.as_nanos());
+        self.now().saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX)).saturating_add(1)
+    }
+
+    /// Goes on to a tick: what is due expires.
+    fn advance(&self, tick: u64) {
+        self.tick.set(tick);
+        let mut again = Vec::new();
+        let mut wheel = self.wheel.borrow_mut();
+        wheel.advance(tick, |handle, armed| {
+            if let Some(after) = armed.expire() {
+                again.push((handle, self.tick_after(after)));
+            }
+        });
+        for (handle, tick) in again {
+            wheel.arm(handle, tick);
+        }
+    }
+
+    /// Whether another client can be accepted.
+    pub(crate) fn has_room(&self) -> bool {
+        self.clients.open() < self.most_clients
+    }
+}
+
+/// The shard's view of the published configuration.
+pub(crate) struct ConfigCell {
+    published: RefCell<arc_swap::Cache<Published, Arc<Snapshot>>>,
+    /// The same snapshot behind a counter that is not atomic: requests hold this one.
+    current: RefCell<Rc<Arc<Snapshot>>>,
+}
+
+impl ConfigCell {
+    pub(crate) fn new(published: Published) -> Self {
+        let mut published = arc_swap::Cache::new(published);
+        let current = Rc::new(Arc::clone(published.load()));
+        Self { published: RefCell::new(published), current: RefCell::new(current) }
+    }
+
+    /// The configuration in force, for one request to hold.
+    pub(crate) fn load(&self) -> Rc<Arc<Snapshot>> {
+        let mut published = self.published.borrow_mut();
+        let latest = published.load();
+        let mut current = self.current.borrow_mut();
+        if !Arc::ptr_eq(latest, &current) {
+            *current = Rc::new(Arc::clone(latest));
+        }
+        Rc::clone(&current)
+    }
+}

@@ -1,0 +1,107 @@
+//! A request whose body is still coming, and its response, which may begin before the body ends.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::failure::{Failure, FailureKind};
+use crate::net::{self, Canceller};
+use crate::relay::{Relay, RelayError, Side};
+use crate::request::Exchange;
+use crate::shard::deadline::Deadline;
+
+use super::attempt::Ended;
+use super::download::{Download, Responded};
+use super::upload::Upload;
+
+/// Moves both bodies at once, in this one task.
+pub(super) async fn run(
+    download: &mut Download<'_, '_>,
+    exchange: &mut Exchange<'_>,
+    upload: &mut Upload,
+) -> Result<Responded, Ended> {
+    let (attempt, connection) = (download.attempt, download.connection);
+    let (client, shard) = (exchange.client, exchange.shard);
+    let limits = &attempt.matched.rule.limits;
+    // Each socket is read and written at once, and each waits for its own peer.
+    let reading = Deadline::new(shard, client.stream.fd());
+    let writing = Deadline::new(shard, connection.stream.fd());
+    let canceller = Canceller::new();
+    let relay = Relay {
+        from: Side { idle: limits.body_idle_timeout, ..Side::of(&client.stream, &reading) },
+        to: attempt.upstream(connection, &writing),
+        outward: upload.outward,
+        limit: attempt.body_limit(),
+        min_rate: limits.body_min_rate,
+        canceller: Some(&canceller),
+    };
+    let (mut request, mut response) = exchange.sides(attempt);
+    let uploaded = Uploaded::default();
+    let upstream_fd = connection.stream.fd();
+    let result = {
+        let sending = async {
+            let sent = upload.send_as_it_comes(&relay, &mut request).await;
+            match sent {
+                Ok(()) => {
+                    uploaded.done.set(true);
+                    connection.deadline.arm(attempt.head_timeout(), crate::shard::deadline::Expiry::Disconnect);
+                }
+                // The endpoint may have answered before it stopped reading.
+                Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
+                Err(error) => {
+                    uploaded.failure.set(Some(error.of_upload()));
+                    net::shutdown(upstream_fd, libc::SHUT_RDWR);
+                }
+            }
+        };
+        let receiving = async {
+            let length = download.head(&mut response).await?;
+            if download.is_dropped(&mut response, shard) {
+                return Err(Ended::Retry);
+            }
+            let done = || uploaded.done.get();
+            download.respond(length, &mut response, shard, done).await.map_err(Ended::Final)
+        };
+        both(sending, receiving, || {
+            canceller.cancel();
+            net::shutdown(upstream_fd, libc::SHUT_RDWR);
+        })
+        .await
+    };
+    exchange.record.bytes_in = upload.moved.payload;
+    match uploaded.failure.take() {
+        Some(failure) => Err(Ended::Final(failure)),
+        None => result,
+    }
+}
+
+/// What came of the request's body.
+#[derive(Default)]
+struct Uploaded {
+    done: Cell<bool>,
+    failure: Cell<Option<Failure>>,
+}
+
+/// Runs both to their ends; where the second one ends first, `stop` sees to it that the first one
+/// does too. Neither is dropped before: the kernel has their buffers.
+async fn both<T>(
+    first: impl Future<Output = ()>,
+    second: impl Future<Output = T>,
+    stop: impl FnOnce(),
+) -> T {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut sending = true;
+    let result = poll_fn(|context| {
+        if sending && first.as_mut().poll(context).is_ready() {
+            sending = false;
+        }
+        second.as_mut().poll(context)
+    })
+    .await;
+    if sending {
+        stop();
+        first.await;
+    }
+    result
+}

@@ -1,0 +1,46 @@
+//! Sends a request to its backend and the response to the client, trying again where that is
+//! allowed and can help.
+
+mod attempt;
+mod download;
+mod tries;
+pub(crate) mod tunnel;
+mod upload;
+
+use crate::failure::{Failure, FailureKind};
+use crate::http::head::Framing;
+use crate::request::{After, Drawn, Exchange, Matched};
+
+use self::attempt::Ended;
+use self::tries::Tries;
+use self::upload::Upload;
+
+/// Forwards the prepared request. The response is on its way, whole, when this is done.
+pub(crate) async fn forward(
+    exchange: &mut Exchange<'_>,
+    matched: &Matched<'_>,
+    drawn: Drawn<'_>,
+) -> Result<After, Failure> {
+    let rule = matched.rule;
+    if let (Framing::Length(length), Some(most)) =
+        (exchange.received.head.framing, rule.limits.request_body_bytes)
+        && length > most.get()
+    {
+        return Err(FailureKind::BodyTooLarge.into());
+    }
+    let mut upload = Upload::begin(exchange, rule)?;
+    let mut tries = Tries::begin(exchange, rule, drawn.cluster);
+    loop {
+        let ended = match attempt::attempt(exchange, matched, drawn, &mut upload, &mut tries).await
+        {
+            Ok(after) => return Ok(after),
+            Err(ended) => ended,
+        };
+        match ended {
+            Ended::Final(failure) => return Err(failure),
+            Ended::Retry => {}
+            Ended::Failed(failure) => tries.book(failure.kind, upload.replay()).map_err(|_| failure)?,
+        }
+        tries.back_off(exchange).await?;
+    }
+}
