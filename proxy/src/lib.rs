@@ -6,3 +6,5 @@ pub mod limits;
 pub mod observe;
 pub mod shard;
 pub mod upstream;
+pub mod route;
+pub mod policy;

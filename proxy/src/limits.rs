@@ -159,6 +159,11 @@ pub const CLIENT_DESCRIPTORS_PERCENT: u64 = 45;
 pub const RING_ENTRIES: u32 = 1024;
 /// Completions that a ring holds: 65 536; the kernel refuses more.
 pub const RING_MAX_COMPLETIONS: u32 = 65_536;
+/// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
+/// stay below 2 KiB.
+pub const PROXY_HEADER_BYTES: usize = 4 * KIB;
+/// Bytes of a trusted hop's request id that is taken over: 64; ours have 36.
+pub const REQUEST_ID_BYTES: usize = 64;
 /// Accept loops of a listener on a shard: 4, which keeps the accept queue of a burst short.
 pub const ACCEPT_LOOPS: usize = 4;
 
