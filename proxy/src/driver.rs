@@ -10,7 +10,7 @@ use std::io;
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
-use crate::limits::{COMPLETION_QUEUE_ENTRIES, RING_ENTRIES};
+use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS};
 
 /// What the operator asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -111,7 +111,7 @@ fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoU
     let mut ring = io_uring::IoUring::builder();
     // Two operations a connection can be under way; clamped, since more than the kernel's maximum
     // is EINVAL and would look like a refusal.
-    ring.setup_cqsize(connections.saturating_mul(2).clamp(RING_ENTRIES * 2, COMPLETION_QUEUE_ENTRIES))
+    ring.setup_cqsize(connections.saturating_mul(2).clamp(RING_ENTRIES * 2, RING_MAX_COMPLETIONS))
         .setup_clamp();
     if flags.coop_taskrun {
         ring.setup_coop_taskrun().setup_submit_all();

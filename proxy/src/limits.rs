@@ -155,8 +155,10 @@ pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Share of the file descriptors (`RLIMIT_NOFILE`) that client connections may take: 45 %, since
 /// each can need an upstream one, and ourselves a few. At the limit accepting stops.
 pub const CLIENT_DESCRIPTORS_PERCENT: u64 = 45;
-/// Most entries of a ring's completion queue: 65 536; the kernel refuses more.
-pub const COMPLETION_QUEUE_ENTRIES: u32 = 65_536;
+/// Operations that a ring takes in one submission: 1024, more than one turn of the loop begins.
+pub const RING_ENTRIES: u32 = 1024;
+/// Completions that a ring holds: 65 536; the kernel refuses more.
+pub const RING_MAX_COMPLETIONS: u32 = 65_536;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
 /// stay below 2 KiB.
 pub const PROXY_HEADER_BYTES: usize = 4 * KIB;
@@ -185,6 +187,8 @@ pub const POOL_PEEK_AFTER: Duration = Duration::from_secs(1);
 /// A pooled upstream connection idle for this long is closed: 60 s. Origins that give up earlier
 /// (nginx waits 75 s, Node 5 s) are found out by the peek, and by the replay where it is too late.
 pub const POOL_IDLE_TIMEOUT: Duration = MINUTE;
+/// Ticks between two sweeps of the idle upstream connections: 50 (5 s), fine enough for 60 s.
+pub const POOL_SWEEP_TICKS: u32 = 50;
 /// `Retry-After` of an answer given under overload: 1 s.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Pause after an accept that failed for want of descriptors or memory: 100 ms.

@@ -1,6 +1,5 @@
 //! The configuration as the shards use it: compiled off them, immutable, behind one pointer.
 
-pub mod compile;
 mod snapshot;
 
 use std::sync::Arc;

@@ -9,12 +9,14 @@ use std::time::Duration;
 use xds::model;
 
 use crate::limits::Limits;
-use crate::policy::compiled::{BackendPolicy, RulePolicy};
-use crate::policy::forwarded::Trust;
+use crate::policy::compiled::{Answers, BackendPolicy};
+use crate::policy::cors::Cors;
+use crate::policy::forwarded::TrustedHops;
+use crate::policy::proxy_protocol::Acceptance;
 use crate::route::Router;
 use crate::shard::interned::Interned;
 use crate::upstream::balance::{Draw, EndpointSet};
-use crate::upstream::retry::RetryPolicy;
+use crate::upstream::session::Identity;
 
 /// A whole configuration.
 #[derive(Debug, Default)]
@@ -48,14 +50,18 @@ pub struct Bind {
     pub key: model::BindKey,
     /// Where it listens.
     pub address: SocketAddr,
+    /// `namespace/name` of its Gateway.
+    pub gateway: Arc<str>,
     /// What holds before a request's listener is known.
     pub limits: Limits,
     /// PROXY protocol from clients.
-    pub proxy_protocol: Option<model::ProxyProtocolIn>,
+    pub proxy_protocol: Acceptance,
     /// How paths are normalised, before a route is known.
     pub path_options: model::PathOptions,
     /// Whose forwarding headers are believed.
-    pub trust: Trust,
+    pub trust: TrustedHops,
+    /// The access log of requests that no listener serves.
+    pub access_log: model::AccessLog,
     /// Its listeners, the most specific hostname first.
     pub listeners: Vec<Listener>,
 }
@@ -77,10 +83,6 @@ pub struct Listener {
     pub id: Interned,
     /// Its key.
     pub key: model::ListenerKey,
-    /// `namespace/name` of its Gateway.
-    pub gateway: Arc<str>,
-    /// Its section name.
-    pub name: Arc<str>,
     /// Hosts that it serves; `None` means every host.
     pub hostname: Option<model::Hostname>,
     /// Which rule serves a request.
@@ -104,20 +106,28 @@ pub struct Rule {
     pub request_timeout: Option<Duration>,
     /// One try.
     pub backend_timeout: Option<Duration>,
+    /// Whether the route said `0s`: then even our own patience with backends has no end.
+    pub waits_forever: bool,
     /// Retries.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<model::Retry>,
     /// Session persistence.
     pub session: Option<model::SessionPersistence>,
     /// The access log.
     pub access_log: model::AccessLog,
-    /// What it does before a backend is chosen.
-    pub policy: RulePolicy,
+    /// What it answers before a backend is chosen.
+    pub answers: Option<Box<Answers>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
     /// Where its requests go.
     pub backends: Vec<RuleBackend>,
-    /// Where copies of its requests go; by position in the rule's mirrors.
-    pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
+}
+
+impl Rule {
+    /// Its own CORS filter.
+    #[must_use]
+    pub fn cors(&self) -> Option<&Cors> {
+        self.answers.as_deref()?.cors.as_ref()
+    }
 }
 
 /// A backend's share of a rule.
@@ -126,7 +136,9 @@ pub struct RuleBackend {
     /// Where its share goes; an invalid reference answers it with 500.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
     /// What is done to its requests and responses, the rule's filters included.
-    pub policy: BackendPolicy,
+    pub policy: Option<Box<BackendPolicy>>,
+    /// Where the policy's mirrors go, by their position.
+    pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
 }
 
 /// Position of a cluster in its snapshot.
@@ -166,6 +178,8 @@ pub struct Endpoint {
     pub id: Interned,
     /// Its address.
     pub address: Address,
+    /// What sessions call it.
+    pub identity: Identity,
     /// Its address as text, for logs.
     pub name: Arc<str>,
 }

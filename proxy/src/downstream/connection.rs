@@ -9,10 +9,14 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use crate::limits::{LINGER_BYTES, LINGER_TIMEOUT};
-use crate::net::Stream;
+use crate::net::{Liveness, Stream};
+use crate::policy::forwarded::Hop;
+use crate::request::After;
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::registry::{ClientState, Registered};
+
+use xds::model::Scheme;
 
 use super::h1;
 
@@ -23,7 +27,7 @@ pub(crate) struct Client {
     /// Deadline of whatever the connection waits for.
     pub(crate) deadline: Deadline,
     /// Where it comes from: the peer, or whom its PROXY protocol header names.
-    pub(crate) address: SocketAddr,
+    pub(crate) hop: Hop,
     /// The bind that accepted it.
     pub(crate) bind: u32,
     /// Requests begun.
@@ -46,13 +50,31 @@ pub(crate) enum Next {
     Reset,
 }
 
+impl Client {
+    /// Whether it was accepted so long ago; some way before that for some, so that clients that
+    /// came together do not come again together.
+    pub(crate) fn is_older_than(&self, age: Duration) -> bool {
+        self.accepted.elapsed() >= age.mul_f64(self.age_share)
+    }
+}
+
+impl After {
+    /// The connection ends, when the client has what was sent.
+    pub(crate) fn close(stream: &Stream) -> Self {
+        match stream.liveness() {
+            Liveness::Quiet => Self::End(Next::Close),
+            Liveness::Readable | Liveness::Gone => Self::End(Next::Linger),
+        }
+    }
+}
+
 /// Serves a connection until it ends.
 pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr, bind: u32) {
     let mut client = Client {
         deadline: Deadline::new(&shard, stream.fd()),
         registered: Registered::new(&shard, stream.fd(), bind),
         stream,
-        address,
+        hop: Hop::new(address.ip(), Scheme::Http),
         bind,
         requests: 0,
         accepted: Instant::now(),

@@ -1,13 +1,13 @@
 //! HTTP/1 from clients: heads off the wire one after another, each handed to the request path.
 
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::config::Snapshot;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::limits::{PARK_AFTER, REQUESTS_PER_POLL};
-use crate::net::{Buffer, Canceller};
+use crate::net::Buffer;
 use crate::request::{self, scratch::Scratch};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -20,7 +20,7 @@ pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
     let mut buffer = shard.buffers.take();
     let mut scratch = shard.scratch.take();
     let next = requests(shard, client, &mut buffer, &mut scratch).await;
-    client.deadline.disarm();
+    client.deadline.park();
     shard.buffers.put(buffer);
     shard.scratch.put(scratch);
     next
@@ -32,8 +32,6 @@ async fn requests(
     buffer: &mut Buffer,
     scratch: &mut Scratch,
 ) -> Next {
-    let canceller = client.deadline.lend_canceller(Some(Canceller::new()));
-    debug_assert!(canceller.is_none(), "a connection reads one head at a time");
     let mut without_wait = 0;
     loop {
         match read_head(shard, client, buffer, scratch).await {
@@ -46,7 +44,7 @@ async fn requests(
         client.requests += 1;
         match request::handle(shard, client, buffer, scratch).await {
             request::After::KeepAlive => {}
-            request::After::Tunnel(next) | request::After::End(next) => return next,
+            request::After::End(next) => return next,
         }
         if without_wait >= REQUESTS_PER_POLL {
             // The driver answers from what the kernel has buffered without ever waiting: one
@@ -74,14 +72,15 @@ async fn read_head(
     scratch: &mut Scratch,
 ) -> Head {
     let mut scan = HeadScan::default();
-    let mut waited = false;
+    let (mut waited, mut timed) = (false, false);
     loop {
         let Some(limits) = Limits::of(shard, client) else { return Head::Ended(Next::Close) };
         if !buffer.is_empty() {
-            match parse_request(buffer.filled(), &limits.head, &mut scan, &mut scratch.request) {
+            let head = &mut scratch.received.head;
+            match parse_request(buffer.filled(), &limits.head, &mut scan, head) {
                 Ok(Progress::Partial) => {}
                 Ok(Progress::Complete { len }) => {
-                    scratch.keep_head(buffer.filled().get(..len).unwrap_or_default());
+                    scratch.received.keep(buffer.filled().get(..len).unwrap_or_default());
                     buffer.consume(len);
                     return Head::Complete { waited };
                 }
@@ -91,8 +90,8 @@ async fn read_head(
         let read = if buffer.is_empty() {
             read_or_park(client, buffer).await
         } else {
-            // Armed at the head's first bytes alone: what trickles in later does not extend it.
-            if !waited || scan.is_first_attempt() {
+            // From the head's first bytes on: what trickles in later does not extend it.
+            if !std::mem::replace(&mut timed, true) {
                 client.deadline.arm(limits.timeout, Expiry::StopReading);
             }
             client.stream.read(buffer).await
@@ -111,9 +110,7 @@ async fn read_head(
 
 /// Reads a request's first bytes; after a while without any, gives the buffer back.
 async fn read_or_park(client: &Client, buffer: &mut Buffer) -> io::Result<usize> {
-    let Some(handle) = client.deadline.cancel_handle() else {
-        return client.stream.read(buffer).await;
-    };
+    let handle = client.deadline.cancel_handle();
     client.deadline.arm(Some(PARK_AFTER), Expiry::CancelRead);
     client.stream.read_until_canceled(buffer, handle).await
 }

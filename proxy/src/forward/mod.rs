@@ -2,9 +2,11 @@
 //! allowed and can help.
 
 mod attempt;
+mod choose;
 mod download;
+mod duplex;
 mod tries;
-pub(crate) mod tunnel;
+mod tunnel;
 mod upload;
 
 use crate::failure::{Failure, FailureKind};
@@ -14,6 +16,11 @@ use crate::request::{After, Drawn, Exchange, Matched};
 use self::attempt::Ended;
 use self::tries::Tries;
 use self::upload::Upload;
+
+pub(crate) use self::attempt::Attempt;
+pub(crate) use self::choose::Pinned;
+pub(crate) use self::download::ResponseSide;
+pub(crate) use self::upload::RequestSide;
 
 /// Forwards the prepared request. The response is on its way, whole, when this is done.
 pub(crate) async fn forward(

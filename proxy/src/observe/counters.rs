@@ -24,6 +24,11 @@ impl Counter {
         self.0.store(sum, Ordering::Relaxed);
     }
 
+    /// Adds one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
     /// Its value.
     #[must_use]
     pub fn value(&self) -> u64 {
@@ -42,7 +47,7 @@ pub struct Gauge(Counter);
 impl Gauge {
     /// One more.
     pub fn up(&self) {
-        self.0.add(1);
+        self.0.increment();
     }
 
     /// One less; what never went up stays at zero.
@@ -75,7 +80,7 @@ impl Histogram {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
         if let Some(counter) = self.buckets.get(bucket) {
-            counter.add(1);
+            counter.increment();
         }
         self.sum_micros.add(micros);
     }
@@ -219,16 +224,20 @@ pub struct ShardCounters {
     pub listeners: Blocks<ListenerCounters>,
     /// By endpoint.
     pub endpoints: Blocks<EndpointCounters>,
+    /// Ticks that came: a shard whose count stands still is stuck.
+    pub heartbeat: Counter,
     /// How late the event loop comes to its tick.
     pub loop_lag: Histogram,
     /// Tasks that panicked.
     pub panics: Counter,
     /// Requests refused under overload.
     pub shed: Counter,
-    /// Client connections now.
-    pub clients: Gauge,
     /// Accepts that failed.
     pub accept_errors: Counter,
+    /// Times that accepting paused, for want of descriptors or by overload.
+    pub accept_paused: Counter,
+    /// Client connections now.
+    pub clients: Gauge,
 }
 
 /// Blocks of counters by interned id. It grows as ids do, never moves a block, and is read without

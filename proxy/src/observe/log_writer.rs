@@ -90,12 +90,12 @@ impl LogQueue {
 
 /// A shard's end.
 #[derive(Debug)]
-pub struct ShardLog {
+pub struct LogSink {
     chunk: Chunk,
     queue: Arc<LogQueue>,
 }
 
-impl ShardLog {
+impl LogSink {
     /// The end of one shard.
     #[must_use]
     pub fn new(queue: Arc<LogQueue>) -> Self {
@@ -133,7 +133,7 @@ impl ShardLog {
     }
 }
 
-impl Drop for ShardLog {
+impl Drop for LogSink {
     fn drop(&mut self) {
         self.flush();
     }

@@ -157,11 +157,11 @@ impl SeriesTable {
             let entries = segment.get_or_init(|| new_segment(n));
             for entry in window(entries, hash) {
                 if entry.is(key) {
-                    return entry.count.add(1);
+                    return entry.count.increment();
                 }
             }
         }
-        self.overflow.add(1);
+        self.overflow.increment();
     }
 
     /// Requests that found no entry.

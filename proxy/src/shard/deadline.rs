@@ -62,7 +62,7 @@ impl Deadline {
         self.state.expiry.set(expiry);
         let mut wheel = self.shard.wheel.borrow_mut();
         match after {
-            Some(after) => wheel.arm(self.handle, self.shard.tick_after(after)),
+            Some(after) => wheel.arm(self.handle, self.shard.now().after(after)),
             None => wheel.disarm(self.handle),
         }
     }
@@ -82,8 +82,9 @@ impl Deadline {
         self.state.canceller.borrow_mut().get_or_insert_default().handle()
     }
 
-    /// Gives back what only a busy connection needs.
+    /// Forgets what was set, and gives back what only a busy connection needs.
     pub(crate) fn park(&self) {
+        self.disarm();
         self.state.canceller.replace(None);
     }
 }

@@ -96,6 +96,19 @@ impl<T> Table<T> {
         }
     }
 
+    /// The entry of an id, to change it.
+    pub fn find_mut(&mut self, id: Interned) -> Option<&mut T> {
+        match self.slots.get_mut(id.index as usize) {
+            Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// All entries, to change them.
+    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().map(|(_, entry)| entry)
+    }
+
     /// The entry of an id; made by `new` where there is none, in place of an earlier owner's.
     pub fn find_or_insert(&mut self, id: Interned, new: impl FnOnce() -> T) -> &mut T {
         let index = id.index as usize;
@@ -149,5 +162,16 @@ mod tests {
         assert_eq!(table.find_or_insert(id(3, 1), || 7), &7);
         assert_eq!(table.find(id(3, 0)), None);
         assert_eq!(table.find(id(9, 0)), None);
+    }
+
+    #[test]
+    fn entries_can_be_changed() {
+        let mut table = Table::default();
+        for index in [1, 4] {
+            table.find_or_insert(id(index, 2), || index);
+        }
+        table.entries_mut().for_each(|entry| *entry *= 10);
+        assert_eq!(table.find_mut(id(4, 2)), Some(&mut 40));
+        assert_eq!(table.find_mut(id(4, 3)), None);
     }
 }

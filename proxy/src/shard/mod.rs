@@ -16,16 +16,14 @@ use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
-use crate::limits::WHEEL_TICK;
 use crate::net::BufferPool;
 use crate::observe::counters::ShardCounters;
-use crate::observe::log_writer::ShardLog;
+use crate::observe::log_writer::LogSink;
 use crate::request::scratch::ScratchPool;
 use crate::route::RegexCache;
 use crate::upstream::health::Upstreams;
@@ -35,7 +33,7 @@ use self::accept::Acceptors;
 use self::deadline::Armed;
 use self::interned::Table;
 use self::registry::Registry;
-use self::wheel::Wheel;
+use self::wheel::{Tick, Wheel};
 
 pub use self::run::{ShardOptions, run};
 
@@ -66,13 +64,15 @@ pub(crate) struct Shard {
     /// What is counted.
     pub(crate) counters: Arc<ShardCounters>,
     /// Where access log lines go.
-    pub(crate) log: RefCell<ShardLog>,
+    pub(crate) log: RefCell<LogSink>,
+    /// Seals session tokens.
+    pub(crate) session_key: ring::hmac::Key,
     /// Spreads load, and nothing that has to be secret.
     pub(crate) rng: RefCell<SmallRng>,
     /// Whether connections are being brought to their end.
     pub(crate) draining: Cell<bool>,
     /// Ticks since the start; the wheel's time.
-    tick: Cell<u64>,
+    tick: Cell<Tick>,
     most_clients: usize,
 }
 
@@ -86,43 +86,30 @@ impl Shard {
             clients: Registry::default(),
             buffers: BufferPool::default(),
             scratch: ScratchPool::default(),
-            wheel: RefCell::new(Wheel::new(0)),
+            wheel: RefCell::new(Wheel::new(Tick::default())),
             pool: Pool::default(),
             endpoints: Upstreams::default(),
             regexes: RefCell::default(),
             counters: options.counters,
             log: RefCell::new(options.log),
+            session_key: options.session_key,
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
             draining: Cell::new(false),
-            tick: Cell::new(0),
+            tick: Cell::default(),
             most_clients: options.connections as usize,
         }
     }
 
     /// The current tick.
-    pub(crate) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> Tick {
         self.tick.get()
     }
 
-    /// The tick at which `after` has passed for certain: the current one may be nearly over.
-    pub(crate) fn tick_after(&self, after: Duration) -> u64 {
-        let ticks = after.as_nanos().div_ceil(WHEEL_TICK.as_nanos());
-        self.now().saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX)).saturating_add(1)
-    }
-
     /// Goes on to a tick: what is due expires.
-    fn advance(&self, tick: u64) {
+    fn advance(&self, tick: Tick) {
         self.tick.set(tick);
-        let mut again = Vec::new();
         let mut wheel = self.wheel.borrow_mut();
-        wheel.advance(tick, |handle, armed| {
-            if let Some(after) = armed.expire() {
-                again.push((handle, self.tick_after(after)));
-            }
-        });
-        for (handle, tick) in again {
-            wheel.arm(handle, tick);
-        }
+        wheel.advance(tick, |armed| armed.expire().map(|after| tick.after(after)));
     }
 
     /// Whether another client can be accepted.

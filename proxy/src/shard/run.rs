@@ -12,11 +12,12 @@ use monoio::net::UnixStream;
 use super::accept::Acceptors;
 use super::inbox::{Ask, InboxReader};
 use super::Shard;
+use super::wheel::Tick;
 use crate::config::Published;
 use crate::driver::{Driver, DriverChoice, DriverReport};
 use crate::limits::{POOL_SWEEP_TICKS, WHEEL_TICK};
 use crate::observe::counters::ShardCounters;
-use crate::observe::log_writer::ShardLog;
+use crate::observe::log_writer::LogSink;
 
 /// What a shard is started with.
 pub struct ShardOptions {
@@ -35,7 +36,9 @@ pub struct ShardOptions {
     /// Where it counts.
     pub counters: Arc<ShardCounters>,
     /// Where its access log goes.
-    pub log: ShardLog,
+    pub log: LogSink,
+    /// Seals session tokens.
+    pub session_key: ring::hmac::Key,
 }
 
 /// Runs a shard on this thread until it is asked to stop. `started` learns which driver won.
@@ -66,16 +69,18 @@ pub fn run(
 async fn housekeeping(shard: Rc<Shard>) {
     let started = Instant::now();
     let mut due = started;
+    let mut since_sweep = 0;
     loop {
         due += WHEEL_TICK;
         monoio::time::sleep_until(due).await;
         let now = Instant::now();
         shard.counters.loop_lag.observe(now.saturating_duration_since(due));
-        let passed = now.duration_since(started).as_nanos() / WHEEL_TICK.as_nanos();
-        let tick = u64::try_from(passed).unwrap_or(u64::MAX);
+        let tick = Tick::at(now.saturating_duration_since(started));
         shard.advance(tick);
         shard.log.borrow_mut().flush();
-        if tick.is_multiple_of(POOL_SWEEP_TICKS) {
+        since_sweep += 1;
+        if since_sweep >= POOL_SWEEP_TICKS {
+            since_sweep = 0;
             shard.pool.sweep(tick);
         }
         due = due.max(now - WHEEL_TICK);

@@ -5,6 +5,32 @@
 //! that slot comes by. Arming, disarming and removing are O(1), and no entry allocates once the
 //! wheel has grown to the number of connections.
 
+use std::time::Duration;
+
+use crate::limits::WHEEL_TICK;
+
+/// A point in time, in ticks since the shard started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tick(u64);
+
+impl Tick {
+    /// The tick at so much time since the start.
+    #[must_use]
+    pub fn at(since_start: Duration) -> Self {
+        let whole = since_start.as_nanos() / WHEEL_TICK.as_nanos();
+        Self(u64::try_from(whole).unwrap_or(u64::MAX))
+    }
+
+    /// The first tick that is at least so much later than any time of this one.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        let whole = time.as_nanos().div_ceil(WHEEL_TICK.as_nanos());
+        let whole = u64::try_from(whole).unwrap_or(u64::MAX);
+        // One more, since this tick is partly over.
+        Self(self.0.saturating_add(whole).saturating_add(1))
+    }
+}
+
 /// An entry of the wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
@@ -12,7 +38,7 @@ pub struct Handle {
     generation: u32,
 }
 
-/// A wheel whose entries carry a `T`. Ticks count from any start, `limits::WHEEL_TICK` each.
+/// A wheel whose entries carry a `T`.
 #[derive(Debug)]
 pub struct Wheel<T> {
     entries: Vec<Entry<T>>,
@@ -50,7 +76,7 @@ impl<T> Entry<T> {
 impl<T> Wheel<T> {
     /// An empty wheel at tick `now`.
     #[must_use]
-    pub fn new(now: u64) -> Self {
+    pub fn new(Tick(now): Tick) -> Self {
         Self {
             entries: Vec::new(),
             free: NONE,
@@ -92,8 +118,8 @@ impl<T> Wheel<T> {
 
     /// Makes an entry due at `tick`, in place of what was set before; one of the past is due at the
     /// next tick.
-    pub fn arm(&mut self, handle: Handle, tick: u64) {
-        let tick = tick.clamp(self.now + 1, NEVER - 1);
+    pub fn arm(&mut self, handle: Handle, tick: Tick) {
+        let tick = tick.0.clamp(self.now + 1, NEVER - 1);
         let Some(entry) = self.find(handle) else {
             return;
         };
@@ -117,8 +143,9 @@ impl<T> Wheel<T> {
         self.find(handle)?.value.as_mut()
     }
 
-    /// Goes on to tick `now` and calls `fire` for every entry that is due. It is disarmed then.
-    pub fn advance(&mut self, now: u64, mut fire: impl FnMut(Handle, &mut T)) {
+    /// Goes on to tick `now` and calls `fire` for every entry that is due. It is disarmed then,
+    /// unless `fire` says when it is due again.
+    pub fn advance(&mut self, Tick(now): Tick, mut fire: impl FnMut(&mut T) -> Option<Tick>) {
         // After a long sleep every slot is looked at, but only once.
         let passed = now.saturating_sub(self.now).min(SLOTS as u64);
         self.now += now.saturating_sub(self.now);
@@ -129,12 +156,10 @@ impl<T> Wheel<T> {
                 let next = entry.next;
                 entry.queued = NEVER;
                 if entry.due <= now {
-                    entry.due = NEVER;
-                    let generation = entry.generation;
-                    if let Some(value) = &mut entry.value {
-                        fire(Handle { index, generation }, value);
-                    }
-                } else if entry.due != NEVER {
+                    let again = entry.value.as_mut().and_then(&mut fire);
+                    entry.due = again.map_or(NEVER, |again| again.0.clamp(now + 1, NEVER - 1));
+                }
+                if entry.due != NEVER {
                     self.link(index);
                 }
                 index = next;

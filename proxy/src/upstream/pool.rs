@@ -5,13 +5,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
 
-use crate::limits::{POOL_IDLE_TIMEOUT, POOL_PEEK_AFTER, WHEEL_TICK};
+use crate::limits::{POOL_IDLE_TIMEOUT, POOL_PEEK_AFTER};
 use crate::net::{Liveness, Stream};
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::interned::{Interned, Table};
+use crate::shard::wheel::Tick;
 
 /// A connection to an endpoint.
 pub(crate) struct Connection {
@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     /// Whether an earlier request went over it: then the endpoint may have closed it meanwhile.
     pub(crate) used: bool,
     /// The tick at which it was put into the pool.
-    idle_since: u64,
+    idle_since: Tick,
     /// Counts it while it lives.
     _counted: Counted,
 }
@@ -32,7 +32,7 @@ impl Connection {
             deadline: Deadline::new(shard, stream.fd()),
             stream,
             used: false,
-            idle_since: 0,
+            idle_since: Tick::default(),
             _counted: counted,
         }
     }
@@ -60,7 +60,7 @@ impl Pool {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.find_mut(endpoint)?;
         while let Some(connection) = connections.pop() {
-            let fresh = shard.now() - connection.idle_since < ticks(POOL_PEEK_AFTER);
+            let fresh = shard.now() < connection.idle_since.after(POOL_PEEK_AFTER);
             // Bytes that nobody asked for belong to no request (RFC 9112 section 9.2).
             if fresh || connection.stream.liveness() == Liveness::Quiet {
                 return Some(connection);
@@ -89,10 +89,10 @@ impl Pool {
     }
 
     /// Closes what has been idle for too long or was closed by the endpoint.
-    pub(crate) fn sweep(&self, now: u64) {
-        for connections in self.idle.borrow_mut().iter_mut() {
+    pub(crate) fn sweep(&self, now: Tick) {
+        for connections in self.idle.borrow_mut().entries_mut() {
             connections.retain(|connection| {
-                now - connection.idle_since < ticks(POOL_IDLE_TIMEOUT)
+                now < connection.idle_since.after(POOL_IDLE_TIMEOUT)
                     && connection.stream.liveness() == Liveness::Quiet
             });
         }
@@ -100,10 +100,7 @@ impl Pool {
 
     /// Closes everything idle.
     pub(crate) fn clear(&self) {
-        self.idle.borrow_mut().iter_mut().for_each(Vec::clear);
+        self.idle.borrow_mut().entries_mut().for_each(Vec::clear);
     }
 }
 
-fn ticks(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos() / WHEEL_TICK.as_nanos()).unwrap_or(u64::MAX)
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
-use super::{LogQueue, LogWriter, ShardLog};
+use super::{LogQueue, LogSink, LogWriter};
 use crate::limits::{LOG_CHUNK_BYTES, LOG_QUEUED_CHUNKS};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ impl Write for Output {
 
 struct Bed {
     queue: Arc<LogQueue>,
-    shard: ShardLog,
+    shard: LogSink,
     writer: LogWriter,
     answers: Sender<io::Result<()>>,
     written: Receiver<Vec<u8>>,
@@ -48,7 +48,7 @@ fn bed() -> Bed {
     };
     let writer = LogWriter::spawn(Arc::clone(&queue), output).expect("a thread");
     Bed {
-        shard: ShardLog::new(Arc::clone(&queue)),
+        shard: LogSink::new(Arc::clone(&queue)),
         queue,
         writer,
         answers,
@@ -56,7 +56,7 @@ fn bed() -> Bed {
     }
 }
 
-fn append(shard: &mut ShardLog, lines: usize) {
+fn append(shard: &mut LogSink, lines: usize) {
     for _ in 0..lines {
         shard.append(|out| out.extend_from_slice(LINE));
     }
@@ -136,7 +136,7 @@ fn many_shards_share_one_writer() {
     drop(bed.shard);
     thread::scope(|scope| {
         for _ in 0..4 {
-            let mut shard = ShardLog::new(Arc::clone(&bed.queue));
+            let mut shard = LogSink::new(Arc::clone(&bed.queue));
             scope.spawn(move || append(&mut shard, 1_000));
         }
     });
