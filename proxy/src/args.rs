@@ -1,10 +1,13 @@
 //! The command line: what the user typed. What the program needs is made of it in `main`.
 
+use std::io;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ring::hmac;
+use ring::rand::SystemRandom;
 use xds::model::GatewayDuration;
 
 use crate::driver::DriverChoice;
@@ -62,6 +65,11 @@ pub struct RunArgs {
     #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
     pub port_offset: u16,
 
+    /// File with the secret (32 bytes or more) that seals session tokens; share it between replicas
+    /// [default: a random one, so sessions end with the process]
+    #[arg(long, env = "GATEWAY_SESSION_KEY_FILE")]
+    pub session_key_file: Option<PathBuf>,
+
     /// After SIGTERM, keep accepting for this long, while load balancers learn of it
     #[arg(long, env = "GATEWAY_DRAIN_ACCEPT", default_value = "5s", value_parser = duration)]
     pub drain_accept: Duration,
@@ -70,6 +78,30 @@ pub struct RunArgs {
     #[arg(long, env = "GATEWAY_DRAIN_DEADLINE", default_value = "30s", value_parser = duration)]
     pub drain_deadline: Duration,
 }
+
+impl RunArgs {
+    /// The key that seals session tokens.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds too little to be a secret.
+    pub fn session_key(&self) -> io::Result<hmac::Key> {
+        let Some(path) = &self.session_key_file else {
+            return hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+                .map_err(|_| io::Error::other("the system has no random numbers"));
+        };
+        let named = |error: &dyn std::fmt::Display| {
+            io::Error::other(format!("--session-key-file {}: {error}", path.display()))
+        };
+        let secret = std::fs::read(path).map_err(|error| named(&error))?;
+        if secret.len() < SESSION_KEY_BYTES {
+            return Err(named(&"it holds less than 32 bytes; make one with `openssl rand 32`"));
+        }
+        Ok(hmac::Key::new(hmac::HMAC_SHA256, &secret))
+    }
+}
+
+/// Least bytes of a secret for HMAC-SHA256.
+const SESSION_KEY_BYTES: usize = 32;
 
 /// Whether shards are bound to cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]

@@ -1,9 +1,11 @@
 //! How many shards a process gets, and which cores: its CPU set, cut to its cgroup's quota.
 
+#![expect(unsafe_code, reason = "sched_getaffinity(2)")]
+
 use std::num::NonZeroU16;
 
 /// The CPUs of this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cpus {
     /// The cores it may run on.
     pub set: Vec<usize>,
@@ -22,6 +24,14 @@ impl Cpus {
             parse_cpu_max(&format!("{} {}", quota.trim(), period.trim()))
         });
         Self { set: affinity(), quota }
+    }
+
+    /// Whether it may run on some of the machine's cores alone.
+    #[must_use]
+    pub fn is_part_of_machine(&self) -> bool {
+        // SAFETY: sysconf takes and gives plain integers.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        usize::try_from(online).is_ok_and(|online| self.set.len() < online)
     }
 
     /// How many shards to run: a shard that the quota throttles would stall every connection it

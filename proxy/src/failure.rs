@@ -6,6 +6,9 @@
 
 use std::fmt;
 
+use crate::http::h1::{FramingError, HeadError, RequestError, ResponseError};
+use crate::policy::normalise::PathError;
+
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
@@ -26,6 +29,39 @@ impl Failure {
 impl From<FailureKind> for Failure {
     fn from(kind: FailureKind) -> Self {
         Self::because(kind, "")
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        let kind = match error {
+            RequestError::Head(HeadError::LineTooLong) => FailureKind::TargetTooLong,
+            RequestError::Head(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
+                FailureKind::HeadTooLarge
+            }
+            RequestError::Head(HeadError::Framing(FramingError::UnknownCoding)) => {
+                FailureKind::CodingUnknown
+            }
+            RequestError::Method => FailureKind::MethodUnknown,
+            RequestError::Version => FailureKind::VersionUnknown,
+            RequestError::Expectation => FailureKind::ExpectRefused,
+            RequestError::Head(_) | RequestError::Target | RequestError::Host => {
+                FailureKind::MalformedHead
+            }
+        };
+        Self::because(kind, error.reason())
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::because(FailureKind::BadPath, error.reason())
+    }
+}
+
+impl From<ResponseError> for Failure {
+    fn from(error: ResponseError) -> Self {
+        Self::because(FailureKind::UpstreamGarbage, error.reason())
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod args;
 pub mod config;
 pub mod cpu;
+pub mod descriptors;
 mod downstream;
 pub mod driver;
 pub mod failure;
@@ -16,4 +17,6 @@ mod relay;
 mod request;
 pub mod route;
 pub mod shard;
+pub mod sockets;
+pub mod supervisor;
 pub mod upstream;

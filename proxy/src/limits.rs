@@ -191,6 +191,16 @@ pub const POOL_IDLE_TIMEOUT: Duration = MINUTE;
 pub const POOL_SWEEP_TICKS: u32 = 50;
 /// `Retry-After` of an answer given under overload: 1 s.
 pub const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Connections that wait in a socket's queue to be accepted: 4096, a second's worth of a busy shard.
+pub const ACCEPT_BACKLOG: i32 = 4096;
+/// TCP keepalive probes start after this long without a byte: 60 s, before a NAT forgets.
+pub const KEEPALIVE_AFTER: Duration = MINUTE;
+/// A shard that does not start within this time never will: 10 s.
+pub const SHARD_START_TIMEOUT: Duration = Duration::from_secs(10);
+/// For how long the last lines of the access log are waited for at the end: 1 s.
+pub const LOG_STOP_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause before a dead shard is started again: 100 ms.
+pub const SHARD_RESTART_PAUSE: Duration = Duration::from_millis(100);
 /// Pause after an accept that failed for want of descriptors or memory: 100 ms.
 pub const ACCEPT_PAUSE: Duration = WHEEL_TICK;
 /// From SIGTERM until accepting stops: 5 s, what endpoint removal takes to reach every node.

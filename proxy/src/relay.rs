@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::http::h1::body::{BodyDecoder, BodyError, Decoded};
+use crate::http::h1::BodyError;
+use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
-use crate::net::{Buffer, Canceller, Stream};
+use crate::net::{Buffer, Stream};
 use crate::shard::deadline::{Deadline, Expiry};
 
 /// How a body is delimited on its way out.
@@ -17,6 +18,15 @@ pub(crate) enum Outward {
     Plain,
     /// In chunks.
     Chunked,
+}
+
+/// Whether a read can be ended from our side, other than by ending the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// It ends with bytes, or with the connection.
+    ToTheEnd,
+    /// `Deadline::cancel_read` ends it too; that costs some bookkeeping a read.
+    Cancelable,
 }
 
 /// One side of a relay.
@@ -77,8 +87,8 @@ pub(crate) struct Relay<'a> {
     pub(crate) limit: Option<u64>,
     /// Least bytes a second, judged after the first idle time; 0 asks for nothing.
     pub(crate) min_rate: u32,
-    /// Ends the reads.
-    pub(crate) canceller: Option<&'a Canceller>,
+    /// Whether a read can be ended from our side.
+    pub(crate) reads: Reads,
 }
 
 /// What a relay has moved so far.
@@ -231,11 +241,10 @@ impl Relay<'_> {
 
     async fn fill(&self, buffer: &mut Buffer) -> Result<usize, RelayError> {
         self.from.arm();
-        let read = match self.canceller {
-            Some(canceller) => {
-                self.from.stream.read_until_canceled(buffer, canceller.handle()).await
-            }
-            None => self.from.stream.read(buffer).await,
+        let Side { stream, deadline, .. } = self.from;
+        let read = match self.reads {
+            Reads::Cancelable => stream.read_until_canceled(buffer, deadline.cancel_handle()).await,
+            Reads::ToTheEnd => stream.read(buffer).await,
         };
         if self.from.deadline.expired() {
             return Err(RelayError::SenderStalled);

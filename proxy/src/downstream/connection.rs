@@ -6,17 +6,18 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::limits::{LINGER_BYTES, LINGER_TIMEOUT};
+use rand::RngExt;
+use xds::model::Scheme;
+
+use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, LINGER_BYTES, LINGER_TIMEOUT};
 use crate::net::{Liveness, Stream};
 use crate::policy::forwarded::Hop;
 use crate::request::After;
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::registry::{ClientState, Registered};
-
-use xds::model::Scheme;
 
 use super::h1;
 
@@ -33,7 +34,9 @@ pub(crate) struct Client {
     /// Requests begun.
     pub(crate) requests: u64,
     /// When it was accepted.
-    pub(crate) accepted: Instant,
+    accepted: Instant,
+    /// The share of the oldest age that it may reach, in percent.
+    age_percent: u32,
     registered: Registered,
 }
 
@@ -54,7 +57,7 @@ impl Client {
     /// Whether it was accepted so long ago; some way before that for some, so that clients that
     /// came together do not come again together.
     pub(crate) fn is_older_than(&self, age: Duration) -> bool {
-        self.accepted.elapsed() >= age.mul_f64(self.age_share)
+        self.accepted.elapsed() >= age / 100 * self.age_percent
     }
 }
 
@@ -78,6 +81,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
         bind,
         requests: 0,
         accepted: Instant::now(),
+        age_percent: shard.rng.borrow_mut().random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100),
     };
     loop {
         client.registered.set(ClientState::Busy);

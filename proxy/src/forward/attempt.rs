@@ -8,7 +8,7 @@ use crate::failure::{Blame, Failure, FailureKind};
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
-use crate::relay::{Relay, RelayError, Side};
+use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::{After, Drawn, Exchange, Matched, Record};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -40,15 +40,15 @@ impl From<Failure> for Ended {
 }
 
 /// Tries once.
-pub(super) async fn attempt(
-    exchange: &mut Exchange<'_>,
-    matched: &Matched<'_>,
-    drawn: Drawn<'_>,
+pub(super) async fn attempt<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Drawn<'a>,
     upload: &mut Upload,
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
     let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster)?;
-    let mut attempt = Attempt { matched, drawn, endpoint, booking, begun: Instant::now(), until: None };
+    let mut attempt = Attempt { matched: *matched, drawn, endpoint, booking, begun: Instant::now(), until: None };
     let backend_until = matched.rule.backend_timeout.map(|timeout| attempt.begun + timeout);
     attempt.until = match (tries.until, backend_until) {
         (Some(request), Some(backend)) => Some(request.min(backend)),
@@ -71,17 +71,17 @@ pub(super) async fn attempt(
 }
 
 /// One try.
-pub(super) struct Attempt<'a> {
-    pub(super) matched: &'a Matched<'a>,
+pub(crate) struct Attempt<'a> {
+    pub(crate) matched: Matched<'a>,
     pub(super) drawn: Drawn<'a>,
     endpoint: &'a Endpoint,
     booking: health::Exchange,
     begun: Instant,
     /// When it has to be over.
-    pub(super) until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
     /// Notes how the endpoint did.
     fn judge(&self, exchange: &Exchange<'_>, outcome: Outcome) {
         let (states, now) = (&exchange.shard.endpoints, Instant::now());
@@ -92,7 +92,7 @@ impl Attempt<'_> {
     /// before it saw the request.
     async fn run(
         &self,
-        exchange: &mut Exchange<'_>,
+        exchange: &mut Exchange<'a>,
         upload: &mut Upload,
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
@@ -130,7 +130,7 @@ impl Attempt<'_> {
     async fn over(
         &self,
         connection: Connection,
-        exchange: &mut Exchange<'_>,
+        exchange: &mut Exchange<'a>,
         upload: &mut Upload,
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
@@ -184,7 +184,7 @@ async fn half_duplex(
         outward: upload.outward,
         limit: attempt.body_limit(),
         min_rate: 0,
-        canceller: None,
+        reads: Reads::ToTheEnd,
     };
     let sent = upload.send_whole(&relay, &mut request).await;
     response.record.bytes_in = upload.moved.payload;
@@ -239,7 +239,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// What is done to responses.
-    pub(super) fn response_edits(&self) -> &'a HeaderEdits {
+    pub(super) fn response_edits(&self) -> Option<&'a HeaderEdits> {
         self.drawn.response_edits()
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Pinned<'a> {
 
 impl<'a> Exchange<'a> {
     /// The backend and endpoint of the request's session, if that lives and the endpoint too.
-    pub(crate) fn pinned(&self, rule: &'a Rule) -> Option<Pinned<'a>> {
+    pub(crate) fn find_session(&self, rule: &'a Rule) -> Option<Pinned<'a>> {
         let policy = rule.session.as_ref()?;
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
         let token = |known: Known, name: &[u8]| {

@@ -8,7 +8,7 @@ use crate::http::head::{Framing, ResponseHead, Version};
 use crate::limits::INTERIM_RESPONSES;
 use crate::net::Buffer;
 use crate::policy::cors::Cors;
-use crate::relay::{Moved, Outward, Relay, RelayError, Side};
+use crate::relay::{Moved, Outward, Reads, Relay, RelayError, Side};
 use crate::request::{After, Record};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -114,7 +114,7 @@ impl Download<'_, '_> {
                 persist: Persist::Keep,
                 append: b"",
             }
-            .encode(side.out, |_, name| edits.drops(name));
+            .encode(side.out, |_, name| edits.is_some_and(|edits| edits.drops(name)));
             let sent = side.client.stream.write_vec(side.out).await;
             side.out.clear();
             sent.map_err(|_| FailureKind::ClientGone)?;
@@ -152,14 +152,17 @@ impl Download<'_, '_> {
         side.record.answered = true;
         let switched = side.response.status == 101;
         side.decoder.reset(framing);
-        let first = side.decoder.decode(self.buffer.filled_mut())?;
+        let first = side
+            .decoder
+            .decode(self.buffer.filled_mut())
+            .map_err(|error| Failure::because(FailureKind::ResponseBroken, error.reason()))?;
         let relay = Relay {
             from: self.attempt.upstream(self.connection, &self.connection.deadline),
             to: side.client,
             outward: if resent == Framing::Chunked { Outward::Chunked } else { Outward::Plain },
             limit: None,
             min_rate: 0,
-            canceller: None,
+            reads: Reads::ToTheEnd,
         };
         let mut moved = Moved::default();
         let relayed =
@@ -184,7 +187,9 @@ impl Download<'_, '_> {
         if let Some(cors) = cors {
             cors.write_lines(side.origin, Some((&side.response.fields, bytes)), side.lines);
         }
-        side.lines.extend_from_slice(edits.appended());
+        if let Some(edits) = edits {
+            side.lines.extend_from_slice(edits.appended());
+        }
         side.out.clear();
         DownstreamResponse {
             head: side.response,
@@ -193,6 +198,8 @@ impl Download<'_, '_> {
             persist: side.persist,
             append: side.lines,
         }
-        .encode(side.out, |_, name| edits.drops(name) || (cors.is_some() && Cors::drops(name)));
+        .encode(side.out, |_, name| {
+            edits.is_some_and(|edits| edits.drops(name)) || (cors.is_some() && Cors::drops(name))
+        });
     }
 }

@@ -3,13 +3,12 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Poll;
 
-use crate::failure::{Failure, FailureKind};
-use crate::net::{self, Canceller};
-use crate::relay::{Relay, RelayError, Side};
+use crate::failure::Failure;
+use crate::net;
+use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::Exchange;
-use crate::shard::deadline::Deadline;
+use crate::shard::deadline::{Deadline, Expiry};
 
 use super::attempt::Ended;
 use super::download::{Download, Responded};
@@ -27,14 +26,13 @@ pub(super) async fn run(
     // Each socket is read and written at once, and each waits for its own peer.
     let reading = Deadline::new(shard, client.stream.fd());
     let writing = Deadline::new(shard, connection.stream.fd());
-    let canceller = Canceller::new();
     let relay = Relay {
         from: Side { idle: limits.body_idle_timeout, ..Side::of(&client.stream, &reading) },
         to: attempt.upstream(connection, &writing),
         outward: upload.outward,
         limit: attempt.body_limit(),
         min_rate: limits.body_min_rate,
-        canceller: Some(&canceller),
+        reads: Reads::Cancelable,
     };
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = Uploaded::default();
@@ -45,7 +43,7 @@ pub(super) async fn run(
             match sent {
                 Ok(()) => {
                     uploaded.done.set(true);
-                    connection.deadline.arm(attempt.head_timeout(), crate::shard::deadline::Expiry::Disconnect);
+                    connection.deadline.arm(attempt.head_timeout(), Expiry::Disconnect);
                 }
                 // The endpoint may have answered before it stopped reading.
                 Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
@@ -64,7 +62,7 @@ pub(super) async fn run(
             download.respond(length, &mut response, shard, done).await.map_err(Ended::Final)
         };
         both(sending, receiving, || {
-            canceller.cancel();
+            reading.cancel_read();
             net::shutdown(upstream_fd, libc::SHUT_RDWR);
         })
         .await

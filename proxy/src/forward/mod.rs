@@ -23,10 +23,10 @@ pub(crate) use self::download::ResponseSide;
 pub(crate) use self::upload::RequestSide;
 
 /// Forwards the prepared request. The response is on its way, whole, when this is done.
-pub(crate) async fn forward(
-    exchange: &mut Exchange<'_>,
-    matched: &Matched<'_>,
-    drawn: Drawn<'_>,
+pub(crate) async fn forward<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Drawn<'a>,
 ) -> Result<After, Failure> {
     let rule = matched.rule;
     if let (Framing::Length(length), Some(most)) =

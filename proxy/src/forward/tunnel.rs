@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
 use crate::net::Buffer;
-use crate::relay::{Moved, Outward, Relay, Side};
+use crate::relay::{Moved, Outward, Reads, Relay, Side};
 use crate::request::{After, Exchange};
 use crate::shard::deadline::Deadline;
 use crate::upstream::pool::Connection;
@@ -56,7 +56,7 @@ impl Direction<'_> {
             outward: Outward::Plain,
             limit: None,
             min_rate: 0,
-            canceller: None,
+            reads: Reads::ToTheEnd,
         };
         let mut decoder = BodyDecoder::new(Framing::UntilClose);
         let waiting = Decoded { payload: 0..buffer.len(), consumed: buffer.len(), done: false };

@@ -50,7 +50,9 @@ impl Upload {
     /// Its framing is malformed.
     pub(crate) fn begin(exchange: &mut Exchange<'_>, rule: &Rule) -> Result<Self, Failure> {
         let decoder = &mut exchange.work.request_body;
-        let first = decoder.decode(exchange.buffer.filled_mut())?;
+        let first = decoder
+            .decode(exchange.buffer.filled_mut())
+            .map_err(|error| Failure::because(FailureKind::MalformedBody, error.reason()))?;
         let whole = first.done;
         let kept = match rule.retry {
             Some(_) if !whole => Kept::All(exchange.shard.buffers.take()),
@@ -175,7 +177,9 @@ impl RelayError {
         match self {
             Self::SenderGone | Self::Canceled => FailureKind::ClientGone.into(),
             Self::SenderStalled | Self::TooSlow => FailureKind::BodyTimeout.into(),
-            Self::Malformed(error) => error.into(),
+            Self::Malformed(error) => {
+                Failure::because(FailureKind::MalformedBody, error.reason())
+            }
             Self::TooLarge => FailureKind::BodyTooLarge.into(),
             Self::ReceiverGone => FailureKind::UpstreamReset.into(),
             Self::ReceiverStalled => FailureKind::UpstreamTimeout.into(),

@@ -3,6 +3,8 @@
 //! A head that we write anew goes into the room in front of the body bytes that arrived with the
 //! old one, so that a message is sent in one piece and its body is never copied.
 
+#![expect(unsafe_code, reason = "buffers are lent to the kernel")]
+
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::ops::Range;

@@ -1,5 +1,7 @@
 //! A connected socket: TCP or unix, read and written at the same time by the one task that owns it.
 
+#![expect(unsafe_code, reason = "sockets are read and written at once, and asked for what monoio has no call for")]
+
 use std::cell::UnsafeCell;
 use std::io;
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@
 //! sequence. Both forms name their fields alike: logfmt for people, JSON for machines.
 
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
@@ -49,10 +49,10 @@ pub struct Record<'a> {
     pub route: Option<&'a str>,
     /// Key of the backend or service it was sent to last.
     pub backend: Option<&'a str>,
-    /// Endpoint it was sent to last.
-    pub endpoint: Option<SocketAddr>,
+    /// Address of the endpoint it was sent to last.
+    pub endpoint: Option<&'a str>,
     /// The client, behind trusted hops where there are any.
-    pub client: Option<SocketAddr>,
+    pub client: Option<IpAddr>,
     /// Method.
     pub method: &'a [u8],
     /// Host it asked for.
@@ -106,7 +106,7 @@ impl Record<'_> {
         line.name("listener", self.listener);
         line.name("route", self.route);
         line.name("backend", self.backend);
-        line.address("endpoint", self.endpoint);
+        line.name("endpoint", self.endpoint);
         line.address("client", self.client);
         line.bytes("method", Some(self.method));
         line.bytes("host", Some(self.host));
@@ -156,7 +156,7 @@ trait Line {
         }
     }
 
-    fn address(&mut self, key: &str, value: Option<SocketAddr>) {
+    fn address(&mut self, key: &str, value: Option<IpAddr>) {
         if let Some(value) = value {
             self.key(key);
             let _ = write!(self.out(), "\"{value}\"");

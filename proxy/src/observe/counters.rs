@@ -11,6 +11,7 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 
 use super::series::SeriesTable;
+use crate::failure::FailureKind;
 use crate::shard::interned::Interned;
 
 /// A number that grows, written by one thread.
@@ -213,6 +214,30 @@ blocks! {
     }
 }
 
+/// Counts by kind of failure.
+#[derive(Debug)]
+pub struct Refusals(Box<[Counter]>);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(FailureKind::ALL.iter().map(|_| Counter::default()).collect())
+    }
+}
+
+impl Refusals {
+    /// Counts one.
+    pub fn count(&self, kind: FailureKind) {
+        if let Some(counter) = self.0.get(kind as usize) {
+            counter.increment();
+        }
+    }
+
+    /// The kinds and how often each came.
+    pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
+        FailureKind::ALL.iter().copied().zip(self.0.iter().map(Counter::value))
+    }
+}
+
 /// Everything that one shard counts.
 #[derive(Debug, Default)]
 pub struct ShardCounters {
@@ -230,6 +255,8 @@ pub struct ShardCounters {
     pub loop_lag: Histogram,
     /// Tasks that panicked.
     pub panics: Counter,
+    /// Heads that never became a request, by what was wrong with them.
+    pub refused: Refusals,
     /// Requests refused under overload.
     pub shed: Counter,
     /// Accepts that failed.

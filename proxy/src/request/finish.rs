@@ -7,12 +7,12 @@ use xds::model::AccessLog;
 
 use crate::config::Rule;
 use crate::downstream::connection::Next;
-use crate::failure::{Failure, FailureKind, Then};
+use crate::failure::{Failure, Then};
 use crate::http::head::Version;
 use crate::http::known::Known;
 use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
-use crate::observe::series::{MethodClass, Owner, Series};
+use crate::observe::series::{MethodClass, Owner, Series, registered};
 use crate::policy::normalise::Target;
 
 use super::{After, Exchange};
@@ -70,12 +70,12 @@ impl Exchange<'_> {
             (None, Some(listener)) => Owner::Listener(listener.id),
             (None, None) => return,
         };
-        counters.requests.count(Series {
+        counters.requests.count(&Series {
             owner,
-            cluster: record.cluster.map(|cluster| cluster.id),
+            backend: record.cluster.map(|cluster| cluster.id),
             method: MethodClass::of(self.received.method()),
-            status: record.status,
-            reason: failure.map(|failure| failure.kind),
+            status: registered(record.status),
+            reason: failure.map(|failure| failure.kind.into()),
         });
         if let Some(rule) = record.rule {
             let route = counters.routes.of(rule.id);
@@ -132,12 +132,5 @@ impl Exchange<'_> {
             jwt_subject: None,
         };
         self.shard.log.borrow_mut().append(|out| line.write(log.format, out));
-    }
-}
-
-impl Failure {
-    /// A failure that nothing but the peer's own bytes caused, with what was found wrong in them.
-    pub(crate) const fn malformed(detail: &'static str) -> Self {
-        Self::because(FailureKind::MalformedHead, detail)
     }
 }

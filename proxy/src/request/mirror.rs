@@ -15,6 +15,7 @@ use crate::http::h1::encode;
 use crate::http::head::Framing;
 use crate::limits::{LINGER_TIMEOUT, MIRROR_BYTES};
 use crate::shard::Shard;
+use crate::shard::fence::fenced;
 use crate::shard::deadline::Expiry;
 use crate::upstream::connect::connect;
 use crate::upstream::pool::Connection;
@@ -68,6 +69,12 @@ impl Feed {
         self.shared.wake();
     }
 
+    /// The whole body.
+    pub(crate) fn all(&mut self, payload: &[u8]) {
+        self.more(payload);
+        self.end();
+    }
+
     /// The body's end.
     pub(crate) fn end(&mut self) {
         if self.chunked {
@@ -115,7 +122,7 @@ impl<'a> Exchange<'a> {
         let (shard, config) = (Rc::clone(self.shard), self.shard.config.load());
         let timeout = matched.rule.limits.connect_timeout;
         let patience = matched.rule.limits.response_head_timeout;
-        monoio::spawn(crate::shard::fence::fenced(Rc::clone(&shard), async move {
+        monoio::spawn(fenced(Rc::clone(&shard), async move {
             let cluster = config.cluster(index);
             let Some(connection) = reach(&shard, cluster, timeout).await else { return };
             if shared.send(&connection).await.is_some() {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use crate::config::{Bind, Snapshot};
 use crate::downstream::connection::{Client, Next};
 use crate::failure::Failure;
-use crate::forward;
+use crate::forward::{self, Pinned};
 use crate::net::Buffer;
 use crate::policy::forwarded::Belief;
 use crate::policy::normalise::Target;
@@ -40,6 +40,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) work: &'a mut Work,
     /// Copies of the request under way.
     pub(crate) mirrors: Vec<Feed>,
+    /// The living session that it belongs to.
+    pub(crate) pinned: Option<Pinned<'a>>,
     /// What is known of the request by now, for counters and the log.
     pub(crate) record: Record<'a>,
 }
@@ -69,7 +71,7 @@ pub(crate) async fn handle(
         Ok((host, target)) => serve(&mut exchange, host, target).await,
         Err(failure) => Err(failure),
     };
-    exchange.finish(outcome, target.ok()).await
+    exchange.finish(outcome, target.ok().map(|(_, target)| target)).await
 }
 
 /// The phases, top to bottom. What cannot be done for this request is a failure, which `finish`

@@ -35,9 +35,19 @@ impl<'a> Exchange<'a> {
         work.response_lines.clear();
         work.tried.clear();
         let belief = bind.trust.belief(&client.hop);
-        let record = Record::begin();
-        let mirrors = Vec::new();
-        Self { shard, snapshot, bind, client, received, belief, buffer, work, mirrors, record }
+        Self {
+            shard,
+            snapshot,
+            bind,
+            client,
+            received,
+            belief,
+            buffer,
+            work,
+            mirrors: Vec::new(),
+            pinned: None,
+            record: Record::begin(),
+        }
     }
 
     /// Writes what the backend gets in place of, and beside, what the client sent.

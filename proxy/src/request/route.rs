@@ -68,6 +68,11 @@ impl<'a> Exchange<'a> {
     /// does not resolve, answer 500 (Gateway API, `HTTPRouteRule.backendRefs`).
     pub(super) fn draw_backend(&mut self, matched: &Matched<'a>) -> Result<Drawn<'a>, Failure> {
         let rule = matched.rule;
+        self.pinned = self.find_session(rule);
+        if let Some(pinned) = self.pinned {
+            self.record.cluster = Some(pinned.drawn.cluster);
+            return Ok(pinned.drawn);
+        }
         let drawn = rule.draw.draw(&mut *self.shard.rng.borrow_mut());
         let backend = drawn.and_then(|at| rule.backends.get(at));
         let backend = backend.ok_or(FailureKind::NoValidBackend)?;

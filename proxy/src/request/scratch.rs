@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use crate::config::Bind;
 use crate::failure::Failure;
+use crate::http::authority::MAX_HOST_BYTES;
 use crate::http::h1::Asked;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::head::{RequestHead, ResponseHead};
@@ -64,10 +65,15 @@ impl Received {
 }
 
 /// Host and target in their normal form, where they came in another.
-#[derive(Default)]
 pub(crate) struct Normal {
     target: Vec<u8>,
     host: HostBuffer,
+}
+
+impl Default for Normal {
+    fn default() -> Self {
+        Self { target: Vec::new(), host: [0; MAX_HOST_BYTES] }
+    }
 }
 
 impl Normal {

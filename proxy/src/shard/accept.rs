@@ -1,5 +1,7 @@
 //! Accepting clients, and stopping to.
 
+#![expect(unsafe_code, reason = "poll(2) on a listening socket")]
+
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

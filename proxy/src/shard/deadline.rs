@@ -82,6 +82,11 @@ impl Deadline {
         self.state.canceller.borrow_mut().get_or_insert_default().handle()
     }
 
+    /// Ends the read that has the handle.
+    pub(crate) fn cancel_read(&self) {
+        self.state.cancel_read();
+    }
+
     /// Forgets what was set, and gives back what only a busy connection needs.
     pub(crate) fn park(&self) {
         self.disarm();
@@ -96,14 +101,18 @@ impl Drop for Deadline {
 }
 
 impl Armed {
+    fn cancel_read(&self) {
+        let mut canceller = self.canceller.borrow_mut();
+        *canceller = canceller.take().map(Canceller::cancel);
+    }
+
     /// Carries out what was set. Says after how long to look again, if at all.
     pub(crate) fn expire(&self) -> Option<Duration> {
         match self.expiry.get() {
             Expiry::StopReading => net::shutdown(self.fd, libc::SHUT_RD),
             Expiry::Disconnect => net::shutdown(self.fd, libc::SHUT_RDWR),
             Expiry::CancelRead => {
-                let mut canceller = self.canceller.borrow_mut();
-                *canceller = canceller.take().map(Canceller::cancel);
+                self.cancel_read();
                 return None;
             }
             Expiry::Watch { other } => {

@@ -5,7 +5,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod deadline;
-mod fence;
+pub(crate) mod fence;
 pub mod inbox;
 pub mod interned;
 pub(crate) mod registry;

@@ -1,5 +1,7 @@
 //! A shard's thread: runtime, housekeeping, inbox.
 
+#![expect(unsafe_code, reason = "sched_setaffinity(2)")]
+
 use std::io;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -72,7 +74,7 @@ async fn housekeeping(shard: Rc<Shard>) {
     let mut since_sweep = 0;
     loop {
         due += WHEEL_TICK;
-        monoio::time::sleep_until(due).await;
+        monoio::time::sleep_until(due.into()).await;
         let now = Instant::now();
         shard.counters.loop_lag.observe(now.saturating_duration_since(due));
         let tick = Tick::at(now.saturating_duration_since(started));

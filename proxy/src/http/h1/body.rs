@@ -18,7 +18,7 @@ pub struct BodyDecoder {
 }
 
 /// What one call to [`BodyDecoder::decode`] made of a buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decoded {
     /// Where in the buffer the payload now lies, in one piece.
     pub payload: Range<usize>,

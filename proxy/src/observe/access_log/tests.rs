@@ -50,8 +50,8 @@ fn full() -> Record<'static> {
         listener: Some("Gateway/default/web/http"),
         route: Some("HTTPRoute/default/r/0/Gateway/default/web/http"),
         backend: Some("Service/default/a"),
-        endpoint: "10.0.0.1:8080".parse().ok(),
-        client: "[2001:db8::1]:4711".parse().ok(),
+        endpoint: Some("10.0.0.1:8080"),
+        client: "2001:db8::1".parse().ok(),
         status: 200,
         grpc_status: Some(14),
         bytes_in: u64::MAX,
@@ -84,7 +84,7 @@ fn a_text_line_is_logfmt() {
         "time=\"2027-01-15T08:00:00.007Z\" gateway=default/web \
          listener=Gateway/default/web/http \
          route=HTTPRoute/default/r/0/Gateway/default/web/http backend=Service/default/a \
-         endpoint=\"10.0.0.1:8080\" client=\"[2001:db8::1]:4711\" method=GET host=example.com \
+         endpoint=10.0.0.1:8080 client=\"2001:db8::1\" method=GET host=example.com \
          path=\"/a?b=c\" protocol=HTTP/1.1 status=200 grpc_status=14 \
          bytes_in=18446744073709551615 bytes_out=12 duration_ms=1.234 upstream_ms=61000.000 \
          retries=2 user_agent=curl/8 request_id=r-1 jwt_subject=\"Zo\\xc3\\xab\"\n"
