@@ -47,7 +47,7 @@ impl UpstreamRequest<'_> {
         request_line(out, head.method.of(bytes), self.target, self.host);
         copy_fields(out, &head.fields, bytes, |known, name| {
             let ends_here = REGENERATED.has(known)
-                || (known == Known::Expect && self.expectation == Expectation::Ours)
+                || (known == Known::Expect && !self.passes_expectation())
                 || (head.lists_fields && hop_by_hop::is_listed(&head.fields, bytes, name, known));
             !ends_here && !drop(known, name)
         });
@@ -61,6 +61,11 @@ impl UpstreamRequest<'_> {
         }
         out.extend_from_slice(self.append);
         out.extend_from_slice(b"\r\n");
+    }
+
+    /// One that is ignored, as HTTP/1.0's, would mean something to the origin, so it ends here.
+    fn passes_expectation(&self) -> bool {
+        self.head.expect_continue && self.expectation == Expectation::Origin
     }
 }
 

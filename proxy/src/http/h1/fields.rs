@@ -16,7 +16,7 @@ pub(super) struct Said {
     pub(super) connection: ConnectionOptions,
     pub(super) host: Said1,
     pub(super) upgrade: Said1,
-    pub(super) expect: Option<Span>,
+    pub(super) expect: Said1,
 }
 
 /// A field that may be there once.
@@ -110,7 +110,7 @@ pub(super) fn collect(
             Known::Connection => said.connection.add(header.value)?,
             Known::Host => said.host.add(value),
             Known::Upgrade => said.upgrade.add(value),
-            Known::Expect => said.expect = Some(value),
+            Known::Expect => said.expect.add(value),
             _ => {}
         }
         fields.push(Field { name, value, known });

@@ -133,16 +133,14 @@ pub(super) fn keeps_alive(said: &Said, version: Version) -> bool {
 
 /// RFC 9110 section 10.1.1: ignored on HTTP/1.0 and where no body follows.
 fn expects_continue(bytes: &[u8], said: &Said, head: &RequestHead) -> Result<bool, RequestError> {
-    let Some(expect) = said.expect else {
-        return Ok(false);
-    };
-    if head.version == Version::Http10 {
-        return Ok(false);
+    match said.expect {
+        Said1::Nothing => Ok(false),
+        _ if head.version == Version::Http10 => Ok(false),
+        Said1::Once(value) if value.of(bytes).eq_ignore_ascii_case(b"100-continue") => {
+            Ok(!matches!(head.framing, Framing::Empty | Framing::Length(0)))
+        }
+        _ => Err(RequestError::Expectation),
     }
-    if !expect.of(bytes).eq_ignore_ascii_case(b"100-continue") {
-        return Err(RequestError::Expectation);
-    }
-    Ok(!matches!(head.framing, Framing::Empty | Framing::Length(0)))
 }
 
 /// RFC 9110 section 7.8: a server may ignore Upgrade. We do unless it names one protocol, and the

@@ -73,6 +73,8 @@ fn an_expectation_is_met_once() {
     assert!(forward(text, Expectation::Origin, &[]).contains("Expect: 100-continue\r\n"));
     let ours = "PUT /t HTTP/1.1\r\nHost: up\r\nTransfer-Encoding: chunked\r\nX-Added: 1\r\n\r\n";
     assert_eq!(forward(text, Expectation::Ours, &[]), ours);
+    let ignored = "PUT / HTTP/1.0\r\nHost: h\r\nExpect: x\r\nContent-Length: 1\r\n\r\n";
+    assert!(!forward(ignored, Expectation::Origin, &[]).contains("Expect"));
 }
 
 fn back(text: &str, asked: Asked, client: Version, persist: Persist) -> String {

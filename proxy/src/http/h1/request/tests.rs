@@ -336,8 +336,14 @@ fn upgrades_to_one_tunnelled_protocol_without_a_body() {
 
 #[test]
 fn expects_only_100_continue() {
-    let text = "GET / HTTP/1.1\r\nHost: h\r\nExpect: x\r\n\r\n";
-    assert_eq!(refusal(text), (417, "expectation"));
+    for fields in [
+        "Expect: x\r\n",
+        "Expect: x\r\nExpect: 100-continue\r\n",
+        "Expect:\r\n",
+    ] {
+        let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        assert_eq!(refusal(&text), (417, "expectation"));
+    }
     assert!(!accepts("GET / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n").expect_continue);
     assert!(!accepts("GET / HTTP/1.0\r\nExpect: x\r\nContent-Length: 4\r\n\r\n").expect_continue);
 }
