@@ -14,21 +14,21 @@ use crate::http::known::Known;
 pub(super) struct Said {
     pub(super) framing: FramingFields,
     pub(super) connection: ConnectionOptions,
-    pub(super) host: Said1,
-    pub(super) upgrade: Said1,
-    pub(super) expect: Said1,
+    pub(super) host: AtMostOnce,
+    pub(super) upgrade: AtMostOnce,
+    pub(super) expect: AtMostOnce,
 }
 
 /// A field that may be there once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Said1 {
+pub(super) enum AtMostOnce {
     #[default]
     Nothing,
     Once(Span),
     Repeated,
 }
 
-impl Said1 {
+impl AtMostOnce {
     fn add(&mut self, value: Span) {
         *self = match self {
             Self::Nothing => Self::Once(value),
@@ -114,6 +114,9 @@ pub(super) fn collect(
             _ => {}
         }
         fields.push(Field { name, value, known });
+    }
+    if said.connection.others {
+        fields.note_connection_lists();
     }
     Ok(said)
 }

@@ -49,7 +49,7 @@ fn a_request_keeps_its_fields_and_gets_our_framing() {
 fn fields_of_the_connection_end_here() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Mine, host, content-length, \
                 x-forwarded-for, X-Forwarded-User, authorization\r\nX-Mine: 1\r\nKeep-Alive: 5\r\n\
-                Proxy-Connection: a\r\nProxy-Authorization: a\r\nProxy: evil\r\nTE: gzip\r\n\
+                Proxy-Connection: a\r\nProxy-Authorization: a\r\nProxy: evil\r\nProxy-Any: a\r\nTE: gzip\r\n\
                 Trailer: a\r\nUpgrade: websocket\r\nX-Forwarded-For: b\r\nX-Forwarded-User: c\r\n\
                 Authorization: d\r\n\r\n";
     let expected = "GET /t HTTP/1.1\r\nHost: up\r\nX-Forwarded-For: b\r\nX-Forwarded-User: c\r\n\
