@@ -56,6 +56,7 @@ pub struct Field {
 pub struct Fields {
     list: Vec<Field>,
     seen: u64,
+    connection_lists: bool,
 }
 
 impl Fields {
@@ -63,6 +64,18 @@ impl Fields {
     pub fn clear(&mut self) {
         self.list.clear();
         self.seen = 0;
+        self.connection_lists = false;
+    }
+
+    /// Notes that Connection lists names of further fields, which end at us.
+    pub(super) fn note_connection_lists(&mut self) {
+        self.connection_lists = true;
+    }
+
+    /// Whether Connection lists names of further fields, which end at us.
+    #[must_use]
+    pub fn connection_lists(&self) -> bool {
+        self.connection_lists
     }
 
     /// Appends a field line.
@@ -163,8 +176,6 @@ pub struct RequestHead {
     pub expect_continue: bool,
     /// The protocol asked for, where Connection and Upgrade ask for exactly one that we tunnel.
     pub upgrade: Option<Span>,
-    /// Whether Connection lists names of further fields, which end at us.
-    pub lists_fields: bool,
 }
 
 /// A response's head.
@@ -184,8 +195,6 @@ pub struct ResponseHead {
     pub keep_alive: bool,
     /// The protocol switched to, on 101.
     pub upgrade: Option<Span>,
-    /// Whether Connection lists names of further fields, which end at us.
-    pub lists_fields: bool,
     /// What Content-Length said, also where no body follows (HEAD, 304).
     pub content_length: Option<u64>,
 }

@@ -34,9 +34,17 @@ const PROTECTED: KnownSet = KnownSet::of(&[
     Known::XRealIp,
 ]);
 
-/// Whether Connection lists this name and may.
+/// Whether a field of this name is sent on, as far as its name and Connection tell.
 #[must_use]
-pub fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
+pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
+    let ends_here = REGENERATED.has(known)
+        || (known == Known::Other && has_prefix(name, b"proxy-"))
+        || (fields.connection_lists() && is_listed(fields, head, name, known));
+    !ends_here
+}
+
+/// Whether Connection lists this name and may.
+fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
     if PROTECTED.has(known) || has_prefix(name, b"x-forwarded-") {
         return false;
     }

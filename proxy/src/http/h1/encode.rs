@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::response::Asked;
 use crate::http::grammar;
 use crate::http::head::{Field, Fields, Framing, RequestHead, ResponseHead, Version};
-use crate::http::hop_by_hop::{self, REGENERATED};
+use crate::http::hop_by_hop;
 use crate::http::known::Known;
 
 /// What the client gets that waits with its body.
@@ -46,10 +46,8 @@ impl UpstreamRequest<'_> {
         let Self { head, bytes, .. } = *self;
         request_line(out, head.method.of(bytes), self.target, self.host);
         copy_fields(out, &head.fields, bytes, |known, name| {
-            let ends_here = REGENERATED.has(known)
-                || (known == Known::Expect && self.expectation == Expectation::Ours)
-                || (head.lists_fields && hop_by_hop::is_listed(&head.fields, bytes, name, known));
-            !ends_here && !drop(known, name)
+            let passes = hop_by_hop::passes(&head.fields, bytes, name, known);
+            passes && (known != Known::Expect || self.passes_expectation()) && !drop(known, name)
         });
         framing(out, head.framing);
         if takes_trailers(&head.fields, bytes) {
@@ -61,6 +59,11 @@ impl UpstreamRequest<'_> {
         }
         out.extend_from_slice(self.append);
         out.extend_from_slice(b"\r\n");
+    }
+
+    /// One that is ignored, as HTTP/1.0's, would mean something to the origin, so it ends here.
+    fn passes_expectation(&self) -> bool {
+        self.head.expect_continue && self.expectation == Expectation::Origin
     }
 }
 
@@ -94,9 +97,7 @@ impl DownstreamResponse<'_> {
         let Self { head, bytes, .. } = *self;
         status_line(out, head.status, head.reason.of(bytes));
         copy_fields(out, &head.fields, bytes, |known, name| {
-            let ends_here = REGENERATED.has(known)
-                || (head.lists_fields && hop_by_hop::is_listed(&head.fields, bytes, name, known));
-            !ends_here && !drop(known, name)
+            hop_by_hop::passes(&head.fields, bytes, name, known) && !drop(known, name)
         });
         match head.framing.resent_to(self.client) {
             // HEAD and 304 tell the length that a GET would have.

@@ -14,21 +14,21 @@ use crate::http::known::Known;
 pub(super) struct Said {
     pub(super) framing: FramingFields,
     pub(super) connection: ConnectionOptions,
-    pub(super) host: Said1,
-    pub(super) upgrade: Said1,
-    pub(super) expect: Option<Span>,
+    pub(super) host: AtMostOnce,
+    pub(super) upgrade: AtMostOnce,
+    pub(super) expect: AtMostOnce,
 }
 
 /// A field that may be there once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Said1 {
+pub(super) enum AtMostOnce {
     #[default]
     Nothing,
     Once(Span),
     Repeated,
 }
 
-impl Said1 {
+impl AtMostOnce {
     fn add(&mut self, value: Span) {
         *self = match self {
             Self::Nothing => Self::Once(value),
@@ -110,10 +110,13 @@ pub(super) fn collect(
             Known::Connection => said.connection.add(header.value)?,
             Known::Host => said.host.add(value),
             Known::Upgrade => said.upgrade.add(value),
-            Known::Expect => said.expect = Some(value),
+            Known::Expect => said.expect.add(value),
             _ => {}
         }
         fields.push(Field { name, value, known });
+    }
+    if said.connection.others {
+        fields.note_connection_lists();
     }
     Ok(said)
 }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::error::{HeadError, RequestError};
-use super::fields::{self, Said, Said1};
+use super::fields::{self, AtMostOnce, Said};
 use super::scan::{HeadLimits, HeadScan, Progress};
 use super::target::Target;
 use crate::http::authority::Authority;
@@ -104,7 +104,6 @@ fn judge(
         head.authority = span(bytes, authority)?;
     }
     head.keep_alive = keeps_alive(&said, head.version);
-    head.lists_fields = said.connection.others;
     head.expect_continue = expects_continue(bytes, &said, head)?;
     head.upgrade = upgrade(bytes, &said, head);
     Ok(())
@@ -117,8 +116,8 @@ fn span(bytes: &[u8], part: &[u8]) -> Result<Span, HeadError> {
 /// RFC 9112 section 3.2: one valid Host, which HTTP/1.0 alone may leave out.
 fn host(bytes: &[u8], said: &Said, version: Version) -> Result<Span, RequestError> {
     match (said.host, version) {
-        (Said1::Once(host), _) if Authority::parse(host.of(bytes)).is_some() => Ok(host),
-        (Said1::Nothing, Version::Http10) => Ok(Span::default()),
+        (AtMostOnce::Once(host), _) if Authority::parse(host.of(bytes)).is_some() => Ok(host),
+        (AtMostOnce::Nothing, Version::Http10) => Ok(Span::default()),
         _ => Err(RequestError::Host),
     }
 }
@@ -133,23 +132,21 @@ pub(super) fn keeps_alive(said: &Said, version: Version) -> bool {
 
 /// RFC 9110 section 10.1.1: ignored on HTTP/1.0 and where no body follows.
 fn expects_continue(bytes: &[u8], said: &Said, head: &RequestHead) -> Result<bool, RequestError> {
-    let Some(expect) = said.expect else {
-        return Ok(false);
-    };
-    if head.version == Version::Http10 {
-        return Ok(false);
+    match said.expect {
+        AtMostOnce::Nothing => Ok(false),
+        _ if head.version == Version::Http10 => Ok(false),
+        AtMostOnce::Once(value) if value.of(bytes).eq_ignore_ascii_case(b"100-continue") => {
+            Ok(!matches!(head.framing, Framing::Empty | Framing::Length(0)))
+        }
+        _ => Err(RequestError::Expectation),
     }
-    if !expect.of(bytes).eq_ignore_ascii_case(b"100-continue") {
-        return Err(RequestError::Expectation);
-    }
-    Ok(!matches!(head.framing, Framing::Empty | Framing::Length(0)))
 }
 
 /// RFC 9110 section 7.8: a server may ignore Upgrade. We do unless it names one protocol, and the
 /// request has no body that the new protocol's first bytes could be taken for. HTTP/2 is not
 /// offered this way: the origin would go on in a protocol that nobody here reads.
 fn upgrade(bytes: &[u8], said: &Said, head: &RequestHead) -> Option<Span> {
-    let Said1::Once(protocol) = said.upgrade else {
+    let AtMostOnce::Once(protocol) = said.upgrade else {
         return None;
     };
     let asked = said.connection.upgrade && head.version == Version::Http11;

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use super::error::{HeadError, ResponseError};
-use super::fields::{self, Said1};
+use super::fields::{self, AtMostOnce};
 use super::request::{is_tunnelled, keeps_alive};
 use super::scan::{HeadLimits, HeadScan, Progress};
 use crate::http::head::{Framing, ResponseHead, Span, Version};
@@ -100,9 +100,8 @@ fn judge(
     let has_length = !matches!(head.status, 100..=199 | 204);
     head.content_length = said.framing.length().filter(|_| has_length);
     head.keep_alive = keeps_alive(&said, head.version) && head.framing != Framing::UntilClose;
-    head.lists_fields = said.connection.others;
     head.upgrade = match (head.status, said.upgrade) {
-        (101, Said1::Once(protocol))
+        (101, AtMostOnce::Once(protocol))
             if asked == Asked::Upgrade
                 && head.version == Version::Http11
                 && said.connection.upgrade

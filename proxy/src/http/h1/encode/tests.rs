@@ -49,7 +49,7 @@ fn a_request_keeps_its_fields_and_gets_our_framing() {
 fn fields_of_the_connection_end_here() {
     let text = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close, X-Mine, host, content-length, \
                 x-forwarded-for, X-Forwarded-User, authorization\r\nX-Mine: 1\r\nKeep-Alive: 5\r\n\
-                Proxy-Connection: a\r\nProxy-Authorization: a\r\nProxy: evil\r\nTE: gzip\r\n\
+                Proxy-Connection: a\r\nProxy-Authorization: a\r\nProxy: evil\r\nProxy-Any: a\r\nTE: gzip\r\n\
                 Trailer: a\r\nUpgrade: websocket\r\nX-Forwarded-For: b\r\nX-Forwarded-User: c\r\n\
                 Authorization: d\r\n\r\n";
     let expected = "GET /t HTTP/1.1\r\nHost: up\r\nX-Forwarded-For: b\r\nX-Forwarded-User: c\r\n\
@@ -73,6 +73,8 @@ fn an_expectation_is_met_once() {
     assert!(forward(text, Expectation::Origin, &[]).contains("Expect: 100-continue\r\n"));
     let ours = "PUT /t HTTP/1.1\r\nHost: up\r\nTransfer-Encoding: chunked\r\nX-Added: 1\r\n\r\n";
     assert_eq!(forward(text, Expectation::Ours, &[]), ours);
+    let ignored = "PUT / HTTP/1.0\r\nHost: h\r\nExpect: x\r\nContent-Length: 1\r\n\r\n";
+    assert!(!forward(ignored, Expectation::Origin, &[]).contains("Expect"));
 }
 
 fn back(text: &str, asked: Asked, client: Version, persist: Persist) -> String {
