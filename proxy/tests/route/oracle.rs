@@ -21,7 +21,7 @@ pub(crate) fn route_match(data: &[u8]) {
     let router = compile(&rules);
     let mut cache = RegexCache::new();
     for _ in 0..=bytes.pick(8) {
-        let request = bytes.request();
+        let request = bytes.request(&rules);
         let expected = select_naively(&rules, &request);
         let selected = router.select(&request.view(), &mut cache);
         assert_eq!(selected, expected, "{request:#?}\n{rules:#?}");
@@ -237,7 +237,22 @@ impl Bytes<'_> {
         path
     }
 
-    fn request(&mut self) -> Request {
+    /// Mostly a path of its own, else one that leads to a rule or just past it.
+    fn request_path(&mut self, rules: &[Rule]) -> String {
+        match self.pick(16) {
+            15 => "*".to_owned(),
+            14 => format!("{}//", self.path()),
+            8..=13 => match &rules[self.pick(rules.len())].matches[0].path {
+                PathMatch::Exact(path) | PathMatch::Prefix(path) if !path.is_empty() => {
+                    format!("{path}{}", self.one_of(&["", "/", "/a", "a"]))
+                }
+                _ => self.path(),
+            },
+            _ => self.path(),
+        }
+    }
+
+    fn request(&mut self, rules: &[Rule]) -> Request {
         let mut headers = HeaderMap::new();
         for _ in 0..self.pick(4) {
             let name = self.one_of(&["x-a", "x-b", "cookie"]);
@@ -251,11 +266,7 @@ impl Bytes<'_> {
         Request {
             method: self.one_of(&["GET", "X", "PUT"]).to_owned(),
             host: self.one_of(&REQUEST_HOSTS).to_owned(),
-            path: match self.pick(16) {
-                15 => "*".to_owned(),
-                14 => format!("{}//", self.path()),
-                _ => self.path(),
-            },
+            path: self.request_path(rules),
             query: (!parameters.is_empty()).then(|| parameters.join("&")),
             headers,
         }
