@@ -3,4 +3,8 @@
 pub mod failure;
 pub mod http;
 pub mod limits;
+pub mod observe;
+pub mod shard;
+pub mod upstream;
 pub mod route;
+pub mod policy;

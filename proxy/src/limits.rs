@@ -152,6 +152,16 @@ pub const CHUNK_SIZE_DIGITS: usize = 16;
 pub const REPLAY_BYTES: usize = 64 * KIB;
 /// Bytes of a request's body that a mirror gets to lag behind by: 64 KiB, then it is dropped.
 pub const MIRROR_BYTES: usize = 64 * KIB;
+/// Share of the file descriptors (`RLIMIT_NOFILE`) that client connections may take: 45 %, since
+/// each can need an upstream one, and ourselves a few. At the limit accepting stops.
+pub const CLIENT_DESCRIPTORS_PERCENT: u64 = 45;
+/// Most entries of a ring's completion queue: 65 536; the kernel refuses more.
+pub const COMPLETION_QUEUE_ENTRIES: u32 = 65_536;
+/// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
+/// stay below 2 KiB.
+pub const PROXY_HEADER_BYTES: usize = 4 * KIB;
+/// Bytes of a trusted hop's request id that is taken over: 64; ours have 36.
+pub const REQUEST_ID_BYTES: usize = 64;
 /// Accept loops of a listener on a shard: 4, which keeps the accept queue of a burst short.
 pub const ACCEPT_LOOPS: usize = 4;
 
@@ -165,6 +175,9 @@ pub const LINGER_BYTES: usize = 64 * KIB;
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// TLS handshake of a client, and PROXY protocol header before it: 5 s.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The age of a connection varies by so many percent either way: 10, so that connections made at
+/// once do not end at once.
+pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;
 /// Without a byte for this long, a connection gives its buffer back: 1 s.
 pub const PARK_AFTER: Duration = Duration::from_secs(1);
 /// A pooled upstream connection idle for this long is peeked at before it is used: 1 s.
