@@ -1,12 +1,7 @@
-//! The router against a naive reading of Gateway API, on rules and requests made from bytes.
-
+//! Routing: see the check.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+#[path = "../checks/route_match.rs"]
+mod route_match;
 
-#[path = "../../tests/route/oracle.rs"]
-mod oracle;
-#[path = "../../tests/route/rules.rs"]
-mod rules;
-
-fuzz_target!(|data: &[u8]| oracle::route_match(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| route_match::check(data));

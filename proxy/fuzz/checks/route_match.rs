@@ -1,7 +1,8 @@
-//! A naive reading of Gateway API: sort every match by precedence, take the first that holds.
+//! Routing: the router selects as a naive reading of Gateway API does, which is to sort every match
+//! by precedence and to take the first that holds.
 //!
 //! Rules and requests are made from bytes, over alphabets so small that hosts, paths and ranks
-//! collide. The same function serves the property test and the fuzz target `route_match`.
+//! collide. A property test of routing runs the same check.
 
 use std::cmp::Reverse;
 
@@ -9,13 +10,17 @@ use http::{HeaderMap, HeaderValue};
 use proxy::route::{Outcome, RegexCache, Router, Selected};
 use xds::model::{Hostname, HttpMatch, PathMatch, StringMatch};
 
-use super::rules::{Request, Rule, compile};
+#[path = "../../tests/route/rules.rs"]
+#[allow(dead_code, reason = "the tests of routing use the rest of it")]
+pub(crate) mod rules;
+
+use rules::{Request, Rule, compile};
 
 /// Makes rules and requests from bytes and holds the router against the naive reading.
 ///
 /// # Panics
 /// The two disagree.
-pub(crate) fn route_match(data: &[u8]) {
+pub(crate) fn check(data: &[u8]) {
     let mut bytes = Bytes(data);
     let rules: Vec<Rule> = (0..=bytes.pick(12)).map(|_| bytes.rule()).collect();
     let router = compile(&rules);
