@@ -304,7 +304,9 @@ const REQUEST_HOSTS: [&str; 12] = [
     "z-name-of-eight-bytes.and-more",
 ];
 
-const PATTERNS: [&str; 5] = ["/a.*", ".*", "/(a|b)/?", "/(a/)*b", "/[^/]+/a"];
+const PATTERNS: [&str; 8] = [
+    "/a.*", ".*", "/(a|b)/?", "/(a/)*b", "/[^/]+/a", "/a/b?", "/aa|/b/a", "(?i)/A/B",
+];
 
 const PARAMETERS: [&str; 9] = [
     "q=1", "q=2", "q", "r=1", "%71=1", "q=%31", "q=1+2", "q=1%202", "r=",
