@@ -9,8 +9,10 @@ use std::ops::Range;
 use super::hash::Hash;
 use super::table::{Link, Table, narrow};
 
-/// One path of one host, with the candidates that match it exactly and as a prefix.
+/// One path of one host, with the candidates that match it exactly and as a prefix. Half a cache
+/// line, so that it never lies in two.
 #[derive(Debug)]
+#[repr(align(32))]
 pub(super) struct Node {
     scope: u32,
     key_start: u32,
@@ -22,6 +24,8 @@ pub(super) struct Node {
     middle: u32,
     end: u32,
 }
+
+const _: () = assert!(size_of::<Node>() == 32, "a node fits half a cache line");
 
 impl Node {
     /// Number of the host.
