@@ -1,5 +1,5 @@
 //! What selecting a rule costs, at 10 to 100 000 rules: by host, by prefix, by exact path, falling
-//! through all levels, and among candidates of one path told apart by a header.
+//! through all levels; and, where candidates are tried in turn, by header and by regular expression.
 //!
 //! Requests are drawn from all rules, so that large tables are met with cold caches.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proxy::route::{Entry, RegexCache, RequestView, Router};
-use xds::model::{HeaderMatch, Hostname, HttpMatch, Order, PathMatch, StringMatch};
+use xds::model::{HeaderMatch, Hostname, HttpMatch, Order, PathMatch, Pattern, StringMatch};
 
 const SIZES: [usize; 3] = [10, 1_000, 100_000];
 
@@ -85,7 +85,7 @@ struct Scenario {
     sizes: &'static [usize],
 }
 
-const SCENARIOS: [Scenario; 5] = [
+const SCENARIOS: [Scenario; 6] = [
     Scenario {
         name: "hosts",
         rule: |n| Rule::new(n, &host(n), prefix("/")),
@@ -130,6 +130,21 @@ const SCENARIOS: [Scenario; 5] = [
             let tenant = HeaderValue::from_str(&format!("tenant-{n}")).expect("a value");
             headers.insert("x-tenant", tenant);
             Request::new(HOST.to_owned(), "/api/v1".to_owned(), &Rc::new(headers))
+        },
+        sizes: &[10, 1_000],
+    },
+    Scenario {
+        name: "regexes",
+        rule: |n| {
+            let pattern = Pattern::parse(&format!("/service-{n}/v[0-9]+/.*"));
+            Rule::new(n, HOST, PathMatch::Regex(pattern.expect("a pattern")))
+        },
+        request: |n, headers| {
+            Request::new(
+                HOST.to_owned(),
+                format!("/service-{n}/v2/items/42"),
+                headers,
+            )
         },
         sizes: &[10, 1_000],
     },

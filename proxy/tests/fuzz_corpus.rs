@@ -10,6 +10,8 @@ mod h1_head;
 mod h1_pair;
 #[path = "../fuzz/checks/path.rs"]
 mod path;
+#[path = "../fuzz/checks/route_match.rs"]
+mod route_match;
 
 fn replay(target: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -46,4 +48,9 @@ fn h1_pair_corpus() {
 #[test]
 fn path_corpus() {
     replay("path", path::check);
+}
+
+#[test]
+fn route_match_corpus() {
+    replay("route_match", route_match::check);
 }

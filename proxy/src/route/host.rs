@@ -56,8 +56,9 @@ enum Kind {
     Any,
 }
 
-/// One level: its paths and regular expressions.
+/// One level: its paths and regular expressions. A cache line, so that a lookup waits for one.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Level {
     /// Its paths.
     pub(super) scope: Scope,
@@ -68,6 +69,8 @@ pub(super) struct Level {
     wider: Link,
     kind: Kind,
 }
+
+const _: () = assert!(size_of::<Level>() == 64, "a level fits a cache line");
 
 impl Level {
     /// Candidates that match the path by regular expression.

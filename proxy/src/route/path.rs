@@ -9,8 +9,10 @@ use std::ops::Range;
 use super::hash::Hash;
 use super::table::{Link, Table, narrow};
 
-/// One path of one host, with the candidates that match it exactly and as a prefix.
+/// One path of one host, with the candidates that match it exactly and as a prefix. Half a cache
+/// line, so that it never lies in two.
 #[derive(Debug)]
+#[repr(align(32))]
 pub(super) struct Node {
     scope: u32,
     key_start: u32,
@@ -22,6 +24,8 @@ pub(super) struct Node {
     middle: u32,
     end: u32,
 }
+
+const _: () = assert!(size_of::<Node>() == 32, "a node fits half a cache line");
 
 impl Node {
     /// Number of the host.
@@ -86,9 +90,12 @@ impl Depths {
         self.0 & 1 << depth.min(63) != 0
     }
 
-    /// Whether every depth in it is below `depth`.
-    fn all_below(self, depth: usize) -> bool {
-        self.0 >> depth.min(63) == 0
+    /// The greatest depth that may be in it.
+    fn greatest(self) -> usize {
+        match self.0.checked_ilog2() {
+            Some(63) => usize::MAX,
+            greatest => greatest.unwrap_or_default() as usize,
+        }
     }
 }
 
@@ -118,8 +125,8 @@ impl Paths {
             located.prefix = scope.root.target();
         }
         let reached = Depths(scope.prefixes.0 | scope.exacts.0);
-        for step in segments(path, scope) {
-            if step.end > scope.longest || reached.all_below(step.depth) {
+        for step in segments(path, scope).take(reached.greatest()) {
+            if step.end > scope.longest {
                 break;
             }
             let whole = step.end == path.len();
@@ -172,6 +179,7 @@ impl Paths {
 }
 
 /// A path up to the end of one of its segments.
+#[derive(Clone, Copy)]
 struct Step {
     /// Bytes up to there.
     end: usize,
@@ -197,7 +205,7 @@ fn segments<'p>(path: &'p [u8], scope: &Scope) -> impl Iterator<Item = Step> + u
             depth: step.depth + 1,
             hash: step.hash.append(&window[step.end..end]),
         };
-        Some(Step { ..step })
+        Some(step)
     })
 }
 

@@ -5,5 +5,7 @@
 mod cases;
 mod differential;
 mod explain;
-mod oracle;
-mod rules;
+#[path = "../../fuzz/checks/route_match.rs"]
+mod route_match;
+
+use route_match::rules;

@@ -1,7 +1,8 @@
-//! A naive reading of Gateway API: sort every match by precedence, take the first that holds.
+//! Routing: the router selects as a naive reading of Gateway API does, which is to sort every match
+//! by precedence and to take the first that holds.
 //!
 //! Rules and requests are made from bytes, over alphabets so small that hosts, paths and ranks
-//! collide. The same function serves the property test and the fuzz target `route_match`.
+//! collide. A property test of routing runs the same check.
 
 use std::cmp::Reverse;
 
@@ -9,19 +10,23 @@ use http::{HeaderMap, HeaderValue};
 use proxy::route::{Outcome, RegexCache, Router, Selected};
 use xds::model::{Hostname, HttpMatch, PathMatch, StringMatch};
 
-use super::rules::{Request, Rule, compile};
+#[path = "../../tests/route/rules.rs"]
+#[allow(dead_code, reason = "the tests of routing use the rest of it")]
+pub(crate) mod rules;
+
+use rules::{Request, Rule, compile};
 
 /// Makes rules and requests from bytes and holds the router against the naive reading.
 ///
 /// # Panics
 /// The two disagree.
-pub(crate) fn route_match(data: &[u8]) {
+pub(crate) fn check(data: &[u8]) {
     let mut bytes = Bytes(data);
     let rules: Vec<Rule> = (0..=bytes.pick(12)).map(|_| bytes.rule()).collect();
     let router = compile(&rules);
     let mut cache = RegexCache::new();
     for _ in 0..=bytes.pick(8) {
-        let request = bytes.request();
+        let request = bytes.request(&rules);
         let expected = select_naively(&rules, &request);
         let selected = router.select(&request.view(), &mut cache);
         assert_eq!(selected, expected, "{request:#?}\n{rules:#?}");
@@ -237,7 +242,22 @@ impl Bytes<'_> {
         path
     }
 
-    fn request(&mut self) -> Request {
+    /// Mostly a path of its own, else one that leads to a rule or just past it.
+    fn request_path(&mut self, rules: &[Rule]) -> String {
+        match self.pick(16) {
+            15 => "*".to_owned(),
+            14 => format!("{}//", self.path()),
+            8..=13 => match &rules[self.pick(rules.len())].matches[0].path {
+                PathMatch::Exact(path) | PathMatch::Prefix(path) if !path.is_empty() => {
+                    format!("{path}{}", self.one_of(&["", "/", "/a", "a"]))
+                }
+                _ => self.path(),
+            },
+            _ => self.path(),
+        }
+    }
+
+    fn request(&mut self, rules: &[Rule]) -> Request {
         let mut headers = HeaderMap::new();
         for _ in 0..self.pick(4) {
             let name = self.one_of(&["x-a", "x-b", "cookie"]);
@@ -251,11 +271,7 @@ impl Bytes<'_> {
         Request {
             method: self.one_of(&["GET", "X", "PUT"]).to_owned(),
             host: self.one_of(&REQUEST_HOSTS).to_owned(),
-            path: match self.pick(16) {
-                15 => "*".to_owned(),
-                14 => format!("{}//", self.path()),
-                _ => self.path(),
-            },
+            path: self.request_path(rules),
             query: (!parameters.is_empty()).then(|| parameters.join("&")),
             headers,
         }
@@ -288,7 +304,9 @@ const REQUEST_HOSTS: [&str; 12] = [
     "z-name-of-eight-bytes.and-more",
 ];
 
-const PATTERNS: [&str; 5] = ["/a.*", ".*", "/(a|b)/?", "/(a/)*b", "/[^/]+/a"];
+const PATTERNS: [&str; 8] = [
+    "/a.*", ".*", "/(a|b)/?", "/(a/)*b", "/[^/]+/a", "/a/b?", "/aa|/b/a", "(?i)/A/B",
+];
 
 const PARAMETERS: [&str; 9] = [
     "q=1", "q=2", "q", "r=1", "%71=1", "q=%31", "q=1+2", "q=1%202", "r=",
