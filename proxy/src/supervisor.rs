@@ -114,7 +114,6 @@ impl Shards {
         let (sender, reader) = inbox()?;
         let options = ShardOptions {
             id,
-            shards: inner.plan.shards,
             driver: inner.plan.driver,
             connections: inner.plan.connections,
             core: inner.plan.cores.as_ref().and_then(|cores| cores.get(index).copied()),

@@ -36,17 +36,29 @@ pub(crate) async fn forward<'a>(
         return Err(FailureKind::BodyTooLarge.into());
     }
     let mut upload = Upload::begin(exchange, rule)?;
-    let mut tries = Tries::begin(exchange, rule, drawn.cluster);
+    let result = with_retries(exchange, matched, drawn, &mut upload).await;
+    upload.finish(exchange.shard);
+    result
+}
+
+async fn with_retries<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Drawn<'a>,
+    upload: &mut Upload,
+) -> Result<After, Failure> {
+    let mut tries = Tries::begin(exchange, matched.rule, drawn.cluster);
     loop {
-        let ended = match attempt::attempt(exchange, matched, drawn, &mut upload, &mut tries).await
-        {
+        let ended = match attempt::attempt(exchange, matched, drawn, upload, &mut tries).await {
             Ok(after) => return Ok(after),
             Err(ended) => ended,
         };
         match ended {
             Ended::Final(failure) => return Err(failure),
             Ended::Retry => {}
-            Ended::Failed(failure) => tries.book(failure.kind, upload.replay()).map_err(|_| failure)?,
+            Ended::Failed(failure) => {
+                tries.book(failure.kind, upload.replay()).map_err(|_| failure)?;
+            }
         }
         tries.back_off(exchange).await?;
     }

@@ -13,7 +13,6 @@ mod run;
 pub mod wheel;
 
 use std::cell::{Cell, RefCell};
-use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -41,8 +40,6 @@ pub use self::run::{ShardOptions, run};
 pub(crate) struct Shard {
     /// Its number, from 0.
     pub(crate) id: u16,
-    /// How many there are.
-    pub(crate) shards: NonZeroU32,
     /// The configuration in force.
     pub(crate) config: ConfigCell,
     /// Listening sockets.
@@ -80,7 +77,6 @@ impl Shard {
     fn new(options: ShardOptions) -> Self {
         Self {
             id: options.id,
-            shards: options.shards,
             config: ConfigCell::new(options.published),
             acceptors: Acceptors::default(),
             clients: Registry::default(),

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "sched_setaffinity(2)")]
 
 use std::io;
-use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,8 +24,6 @@ use crate::observe::log_writer::LogSink;
 pub struct ShardOptions {
     /// Its number, from 0.
     pub id: u16,
-    /// How many there are.
-    pub shards: NonZeroU32,
     /// The runtime wanted.
     pub driver: DriverChoice,
     /// Client connections it may hold.
