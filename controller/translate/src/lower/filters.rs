@@ -30,8 +30,13 @@ pub(crate) fn lower(
 ) -> Filters {
     let mut filters = Filters::default();
     for (index, spec) in specs.iter().enumerate() {
+        let at = format!("{at}[{index}]");
+        let refs_before = notes.refs.len();
         let result = add(scope, spec, &mut filters, notes);
-        notes.keep(result.map_err(|problem| problem.under(format_args!("{at}[{index}]"))));
+        for problem in notes.refs.iter_mut().skip(refs_before) {
+            problem.field = format!("{at}.{}", problem.field);
+        }
+        notes.keep(result.map_err(|problem| problem.under(at)));
     }
     if filters.redirect.is_some() && filters.rewrite.is_some() {
         let message = "RequestRedirect and URLRewrite exclude each other: keep one of them";
@@ -148,7 +153,8 @@ fn fraction(spec: &MirrorFilter) -> Result<Option<Fraction>, Problem> {
     };
     let denominator = NonZeroU32::new(denominator).filter(|it| it.get() >= numerator);
     let denominator = denominator.ok_or_else(|| {
-        let message = "more than all requests cannot be mirrored: make it 1 or less";
+        let message = "no fraction of the requests: use a numerator of at most the denominator, \
+                       and a denominator of at least 1";
         Problem::new(Reason::UnsupportedValue, field, message)
     })?;
     Ok(Some(Fraction {

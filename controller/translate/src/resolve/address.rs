@@ -59,9 +59,14 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         }
     }
     let every = || usable.iter().map(|ip| ip_address(*ip)).collect();
+    let reached_at = if unusable.is_empty() {
+        bind.map_or_else(every, |ip| vec![ip_address(ip)])
+    } else {
+        Vec::new()
+    };
     Addresses {
         bind: bind.unwrap_or(EVERY_ADDRESS),
-        reached_at: bind.map_or_else(every, |ip| vec![ip_address(ip)]),
+        reached_at,
         refusals: unsupported(asked, &[IP_ADDRESS]),
         unusable,
     }

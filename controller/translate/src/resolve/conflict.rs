@@ -100,7 +100,8 @@ pub(crate) fn between_gateways(gateways: &mut [Gateway<'_>]) {
         for (number, listener) in gateway.listeners.iter_mut().enumerate() {
             if listener.is_accepted() {
                 let rival = claims.claim(address, gateway.name, listener);
-                listener.unusable = rival.map(|rival| rival.problem(number, listener));
+                let problem = rival.map(|rival| rival.problem(gateway.name, number, listener));
+                listener.unusable = problem;
             }
         }
     }
@@ -149,12 +150,20 @@ impl Claim<'_> {
         overlap && !same_bind
     }
 
-    fn problem(&self, number: usize, listener: &Listener<'_>) -> Problem {
-        let message = format!(
-            "port {} of this machine belongs to the older Gateway {} (port {} there): choose \
-             another port or address",
-            listener.port, self.gateway, self.port
-        );
+    fn problem(&self, gateway: &ObjectName, number: usize, listener: &Listener<'_>) -> Problem {
+        let message = if self.gateway == gateway {
+            format!(
+                "port {} and the port offset come to port {} of the same Gateway: choose another \
+                 port or offset",
+                listener.spec.port, self.port
+            )
+        } else {
+            format!(
+                "port {} of this machine belongs to the older Gateway {} (its port {}): choose \
+                 another port or address",
+                listener.port, self.gateway, self.port
+            )
+        };
         let field = format!("spec.listeners[{number}].port");
         Problem::new(Reason::AddressNotUsable, field, message)
     }

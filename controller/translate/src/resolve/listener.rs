@@ -129,8 +129,12 @@ fn check_protocol(
 fn socket_port(port: NonZeroU16, options: &Options) -> Result<NonZeroU16, Problem> {
     let fail = |message: String| Problem::new(Reason::PortUnavailable, "port", message);
     let socket = if port.get() < FIRST_UNPRIVILEGED_PORT {
-        port.checked_add(options.port_offset)
-            .ok_or_else(|| fail(format!("port {port} and the port offset exceed 65535")))?
+        port.checked_add(options.port_offset).ok_or_else(|| {
+            fail(format!(
+                "port {port} and the port offset of {} exceed 65535: choose smaller ones",
+                options.port_offset
+            ))
+        })?
     } else {
         port
     };

@@ -42,7 +42,10 @@ impl GatewayStatus {
         let listeners = gateway.listeners.iter();
         let conditions = programmed(accepted(Conditions::of(generation), gateway), gateway);
         Self {
-            addresses: gateway.addresses.reached_at.clone(),
+            addresses: match &*gateway.refusals {
+                [] => gateway.addresses.reached_at.clone(),
+                _ => Vec::new(),
+            },
             conditions: conditions.done(),
             listeners: listeners
                 .map(|listener| ListenerStatus::of(gateway, listener))
