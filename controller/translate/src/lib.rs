@@ -3,5 +3,6 @@
 //! `admit` makes typed objects of text, `store` keeps them, and `translate` makes of the store what
 //! the proxies are told and what the user is told.
 
+pub mod admit;
 pub mod api;
 pub mod store;
