@@ -4,6 +4,7 @@
 //! what the proxies are told and what the user is told. It never fails: an object that cannot be
 //! carried out says so in its own status, and everything else works.
 
+pub mod admit;
 pub mod api;
 mod lower;
 mod options;
