@@ -48,8 +48,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All of them in one line.
-pub(crate) fn join(problems: &[Problem]) -> String {
-    let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    texts.join("; ")
+/// All of them in one line, as far as someone would read it.
+pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> String {
+    let more = texts.len().saturating_sub(MOST_TOLD);
+    let mut told: Vec<String> = texts.take(MOST_TOLD).map(|text| text.to_string()).collect();
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told.join("; ")
 }
+
+/// Problems in one message. Kubernetes takes messages of 32 KiB, and users shorter ones.
+const MOST_TOLD: usize = 8;

@@ -167,15 +167,12 @@ fn networks(texts: &[String], list: &str) -> Result<Vec<(IpAddr, u8)>, Problem> 
     parsed.collect()
 }
 
-/// An address with a prefix length, or an address alone.
+/// An address with a prefix length.
 fn network(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(length)),
-        None => (text, None),
-    };
+    let (address, length) = text.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.map_or(Some(bits), |length| length.parse().ok())?;
+    let length: u8 = length.parse().ok()?;
     (length <= bits).then_some((address, length))
 }
 

@@ -85,8 +85,8 @@ fn apply<'a>(
         {
             let owner = *owners.entry(field.name).or_insert(name);
             if owner != name {
+                lost.push(conflicted(&field.path(&spec), owner));
                 (field.clear)(&mut spec);
-                lost.push(conflicted(field.name, owner));
             }
         }
         if !lost.is_empty() && spec == PolicySpec::default() {
@@ -109,7 +109,7 @@ fn conflicted(field: &str, owner: &ObjectName) -> Problem {
     let message = format!(
         "the older TrafficPolicy {owner} says this of the same target: remove it from one of them"
     );
-    Problem::new(Reason::Conflicted, format_args!("spec.{field}"), message)
+    Problem::new(Reason::Conflicted, field, message)
 }
 
 fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> {
@@ -118,7 +118,7 @@ fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> 
         None => Ok(()),
         Some(field) => Err(Problem::new(
             Reason::Invalid,
-            format_args!("spec.{}", field.name),
+            field.path(spec),
             format!(
                 "this has no meaning for such a target: aim the policy at {}",
                 field.reach.targets()

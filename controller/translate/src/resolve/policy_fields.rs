@@ -1,15 +1,26 @@
 //! The fields of a traffic policy, one entry each: what it is called, where it may stand, and how to
 //! tell and take it away. Conflicts are settled field by field, so nothing else lists them.
 
-use xds::model::{PolicySpec, PolicyTarget};
+use xds::model::{PolicySpec, PolicyTarget, Trust};
 
 /// One field of a policy.
 pub(crate) struct Field {
-    /// As the user writes it, after `spec.`.
+    /// As the user writes it, after `spec.`; see [`Field::path`].
     pub(crate) name: &'static str,
     pub(crate) reach: Reach,
     pub(crate) is_set: fn(&PolicySpec) -> bool,
     pub(crate) clear: fn(&mut PolicySpec),
+}
+
+impl Field {
+    /// Where it stands in this policy. Trust is one field with two spellings.
+    pub(crate) fn path(&self, spec: &PolicySpec) -> String {
+        let name = match &spec.trust {
+            Some(Trust::Sources(_)) if self.name == TRUST => "trustedSources",
+            _ => self.name,
+        };
+        format!("spec.{name}")
+    }
 }
 
 /// The targets that a field means something for.
@@ -50,8 +61,11 @@ impl Reach {
     }
 }
 
+/// The first spelling of trust.
+const TRUST: &str = "trustedHops";
+
 macro_rules! fields {
-    ($($name:literal $reach:ident: $($path:ident).+;)*) => {
+    ($($name:tt $reach:ident: $($path:ident).+;)*) => {
         &[$(Field {
             name: $name,
             reach: Reach::$reach,
@@ -63,7 +77,7 @@ macro_rules! fields {
 
 pub(crate) const FIELDS: &[Field] = fields! {
     "accessLog" Request: access_log;
-    "trustedHops or trustedSources" Connection: trust;
+    TRUST Connection: trust;
     "proxyProtocol" Connection: proxy_protocol;
     "pathOptions" Connection: path_options;
     "retryBudget" Upstream: retry_budget;

@@ -167,7 +167,7 @@ impl Conditions {
         };
         let message = match problems {
             [only] => only.message.clone(),
-            _ => problem::join(problems),
+            _ => problem::join(problems.iter()),
         };
         let field = (!first.field.is_empty()).then(|| first.field.clone());
         self.with(kind, status, first.reason, message.into(), field)

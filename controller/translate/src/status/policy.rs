@@ -97,6 +97,11 @@ fn conditions(generation: i64, target: &ResolvedTarget<'_>, in_use: &InUse<'_>) 
         Err(problem) => {
             let problem = slice::from_ref(problem);
             let conditions = conditions.unhappy(Type::Accepted, problem);
+            // What was lost to another policy, the last condition says.
+            let conditions = match &*target.lost {
+                [] => conditions,
+                _ => conditions.that_follows(),
+            };
             conditions.unhappy(Type::Attached, problem).that_follows()
         }
     };

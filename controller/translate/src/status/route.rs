@@ -73,17 +73,16 @@ impl Verdict {
 /// The message starts as Gateway API wants it to.
 fn dropped(route: &HttpRoute<'_>) -> Option<Problem> {
     let rules = route.rules.iter().enumerate();
-    let dropped = rules.filter(|(_, rule)| !rule.problems.is_empty());
-    let texts: Vec<String> = dropped
-        .clone()
-        .map(|(index, rule)| format!("Dropped Rule {index}: {}", problem::join(&rule.problems)))
+    let dropped: Vec<_> = rules
+        .filter(|(_, rule)| !rule.problems.is_empty())
         .collect();
-    let first = dropped
-        .clone()
-        .flat_map(|(_, rule)| &rule.problems)
-        .next()?;
+    let texts = dropped.iter().map(|(index, rule)| {
+        let problems = problem::join(rule.problems.iter());
+        format!("Dropped Rule {index}: {problems}")
+    });
+    let first = dropped.first()?.1.problems.first()?;
     Some(Problem {
-        message: texts.join("; "),
+        message: problem::join(texts),
         ..first.clone()
     })
 }

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 /// Renders a value, indented by `indent` spaces from its second line on.
-pub fn of(value: &impl Debug, indent: usize) -> String {
+pub(crate) fn of(value: &impl Debug, indent: usize) -> String {
     let pretty = format!("{value:#?}");
     let mut lines = pretty.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();

@@ -1,57 +1,69 @@
-//! Objects of a case, without what `admit` would say about them.
+//! The objects of a case: admitted, or for cases of what no file gets past `admit` with (but a
+//! cluster with other definitions might hold) only parsed.
 
-use saphyr::{LoadableYamlNode, ScalarOwned, YamlOwned};
-use serde_json::{Map, Value};
+use saphyr::{LoadableYamlNode as _, ScalarOwned, YamlOwned};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use translate::Object;
+use translate::admit::{Severity, Source, admit};
+use translate::api::{
+    Backend, EndpointSlice, Gateway, HttpRoute, ReferenceGrant, Secret, Service, TrafficPolicy,
+};
 
-pub fn objects(text: &str) -> Vec<Object> {
-    let docs = YamlOwned::load_from_str(text).expect("yaml");
-    docs.iter()
-        .map(json)
-        .filter(|v| !v.is_null())
-        .map(object)
+pub(crate) fn objects(text: &str) -> Vec<Object> {
+    if text.lines().any(|line| line == "#! unadmitted") {
+        let documents = YamlOwned::load_from_str(text).expect("YAML");
+        return documents.iter().map(|it| parsed(json(it))).collect();
+    }
+    let admitted = admit(&[Source::new("case.yaml", text)]);
+    let mut errors = admitted.findings.iter();
+    let error = errors.find(|finding| finding.severity == Severity::Error);
+    assert!(error.is_none(), "not admitted: {error:?}");
+    admitted
+        .objects
+        .into_iter()
+        .map(|(object, _)| object)
         .collect()
 }
 
-fn object(mut v: Value) -> Object {
-    let kind = v["kind"].as_str().expect("kind").to_owned();
-    if kind != "Namespace" && v["metadata"]["namespace"].is_null() {
-        v["metadata"]["namespace"] = "default".into();
+fn parsed(mut object: Value) -> Object {
+    let namespace = &mut object["metadata"]["namespace"];
+    if namespace.is_null() {
+        *namespace = "default".into();
     }
-    fn de<T: serde::de::DeserializeOwned + Into<Object>>(v: Value) -> Object {
-        serde_json::from_value::<T>(v.clone())
-            .unwrap_or_else(|e| panic!("{e}: {v}"))
-            .into()
-    }
-    use translate::api::*;
+    let kind = object["kind"].as_str().expect("a kind").to_owned();
     match &*kind {
-        "Gateway" => de::<Gateway>(v),
-        "HTTPRoute" => de::<HttpRoute>(v),
-        "ReferenceGrant" => de::<ReferenceGrant>(v),
-        "Service" => de::<Service>(v),
-        "EndpointSlice" => de::<EndpointSlice>(v),
-        "Secret" => de::<Secret>(v),
-        "ConfigMap" => de::<ConfigMap>(v),
-        "Namespace" => de::<Namespace>(v),
-        "Backend" => de::<Backend>(v),
-        "TrafficPolicy" => de::<TrafficPolicy>(v),
-        other => panic!("kind {other}"),
+        "Gateway" => typed::<Gateway>(object),
+        "EndpointSlice" => typed::<EndpointSlice>(object),
+        "HTTPRoute" => typed::<HttpRoute>(object),
+        "ReferenceGrant" => typed::<ReferenceGrant>(object),
+        "Service" => typed::<Service>(object),
+        "Secret" => typed::<Secret>(object),
+        "Backend" => typed::<Backend>(object),
+        "TrafficPolicy" => typed::<TrafficPolicy>(object),
+        other => panic!("add `{other}` to this list"),
     }
 }
 
-fn json(y: &YamlOwned) -> Value {
-    match y {
+fn typed<T: DeserializeOwned + Into<Object>>(object: Value) -> Object {
+    serde_json::from_value::<T>(object)
+        .expect("an object")
+        .into()
+}
+
+fn json(node: &YamlOwned) -> Value {
+    match node {
         YamlOwned::Value(ScalarOwned::Null) => Value::Null,
-        YamlOwned::Value(ScalarOwned::Boolean(b)) => (*b).into(),
-        YamlOwned::Value(ScalarOwned::Integer(i)) => (*i).into(),
-        YamlOwned::Value(ScalarOwned::FloatingPoint(f)) => f.into_inner().into(),
-        YamlOwned::Value(ScalarOwned::String(s)) => s.as_str().into(),
-        YamlOwned::Sequence(s) => s.iter().map(json).collect(),
-        YamlOwned::Mapping(m) => Value::Object(
-            m.iter()
-                .map(|(k, v)| (json(k).as_str().expect("key").to_owned(), json(v)))
-                .collect::<Map<_, _>>(),
-        ),
-        other => panic!("{other:?}"),
+        YamlOwned::Value(ScalarOwned::Boolean(value)) => (*value).into(),
+        YamlOwned::Value(ScalarOwned::Integer(value)) => (*value).into(),
+        YamlOwned::Value(ScalarOwned::FloatingPoint(value)) => value.into_inner().into(),
+        YamlOwned::Value(ScalarOwned::String(value)) => value.as_str().into(),
+        YamlOwned::Sequence(items) => items.iter().map(json).collect(),
+        YamlOwned::Mapping(entries) => {
+            let key = |key: &YamlOwned| key.as_str().expect("a text").to_owned();
+            let entries = entries.iter().map(|(name, value)| (key(name), json(value)));
+            Value::Object(entries.collect())
+        }
+        other => panic!("{other:?} has no place in a case"),
     }
 }

@@ -89,17 +89,16 @@ fn difference(expected: &str, actual: &str) -> Option<String> {
         .zip(&new)
         .take_while(|(old, new)| old == new)
         .count();
-    let window = |lines: &[&str], sign: char| {
+    let window = |lines: &[&str], sign: &str| {
         let start = same.saturating_sub(3).min(lines.len());
         let lines = lines[start..].iter().take(10);
-        lines
-            .map(|line| format!("{sign} {line}\n"))
-            .collect::<String>()
+        let lines: Vec<String> = lines.map(|line| format!("{sign} {line}")).collect();
+        lines.join("\n")
     };
     Some(format!(
-        "from line {}:\n{}{}",
+        "from line {}:\n{}\n{}",
         same + 1,
-        window(&old, '-'),
-        window(&new, '+')
+        window(&old, "-"),
+        window(&new, "+")
     ))
 }

@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 
 /// Reads `cluster`, `port-offset N`, `machine-address IP`, `assigned NS/GATEWAY TYPE ADDRESS` and
 /// `parameters NS/NAME`.
-pub fn of(text: &str) -> Options {
+pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -19,6 +19,7 @@ pub fn of(text: &str) -> Options {
                     parameters: BTreeSet::new(),
                 }
             }
+            (["unadmitted"], _) => {}
             (["port-offset", offset], _) => {
                 options.port_offset = offset.parse().expect("an offset");
             }

@@ -9,7 +9,7 @@ use xds::model::Model;
 
 use super::debug_text;
 
-pub fn translation(translation: &Translation) -> String {
+pub(crate) fn translation(translation: &Translation) -> String {
     let mut out = String::new();
     statuses(&mut out, &translation.statuses);
     model(&mut out, &translation.model);
