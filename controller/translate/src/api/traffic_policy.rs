@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::{GATEWAY_GROUP, ObjectMeta};
+use super::ObjectMeta;
 
 /// A `TrafficPolicy`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -54,7 +54,6 @@ pub struct TrafficPolicySpec {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyTargetReference {
     /// Group.
-    #[serde(default = "gateway_group")]
     pub group: String,
     /// Kind.
     pub kind: String,
@@ -65,15 +64,11 @@ pub struct PolicyTargetReference {
     pub section_name: Option<String>,
 }
 
-fn gateway_group() -> String {
-    GATEWAY_GROUP.to_owned()
-}
-
 /// The access log.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AccessLogSpec {
-    /// Off altogether.
-    #[serde(default)]
+    /// Off altogether. The field is not called `off`: kubectl reads that as `false`.
+    #[serde(default, rename = "disabled")]
     pub off: bool,
     /// Text or JSON.
     #[serde(default)]
@@ -182,7 +177,8 @@ pub struct ProxyProtocolSpec {
 /// Whether a PROXY protocol header is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ProxyProtocolIn {
-    /// Never.
+    /// Never. The value is not called `Off`: kubectl reads that as `false`.
+    #[serde(rename = "Disabled")]
     Off,
     /// Where there is one.
     Optional,
