@@ -1,10 +1,11 @@
 //! The data plane.
 
+pub mod config;
 pub mod failure;
 pub mod http;
 pub mod limits;
 pub mod observe;
+pub mod policy;
+pub mod route;
 pub mod shard;
 pub mod upstream;
-pub mod route;
-pub mod policy;

@@ -1,0 +1,18 @@
+//! The configuration as the shards use it: compiled off them, immutable, behind one pointer.
+//!
+//! `compile` makes a [`Snapshot`] of the model, `publish` hands it to the shards and takes it back.
+
+pub mod compile;
+pub mod dns;
+mod snapshot;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+pub use snapshot::{
+    Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Rule, RuleBackend, Snapshot,
+};
+
+/// The pointer that every shard reads and the configuration thread alone writes.
+pub type Published = Arc<ArcSwap<Snapshot>>;
