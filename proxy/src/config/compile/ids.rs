@@ -42,8 +42,8 @@ impl Ids {
 #[derive(Debug)]
 pub(super) struct Used<K> {
     interner: Interner<K>,
-    /// By index.
-    last_used: Vec<u64>,
+    /// The newest snapshot that has it, by index.
+    newest: Vec<u64>,
     version: u64,
 }
 
@@ -51,7 +51,7 @@ impl<K> Default for Used<K> {
     fn default() -> Self {
         Self {
             interner: Interner::default(),
-            last_used: Vec::new(),
+            newest: Vec::new(),
             version: 0,
         }
     }
@@ -61,17 +61,17 @@ impl<K: Eq + Hash + Clone> Used<K> {
     pub(super) fn intern(&mut self, key: &K) -> Interned {
         let id = self.interner.intern(key);
         let index = id.index as usize;
-        if self.last_used.len() <= index {
-            self.last_used.resize(index + 1, 0);
+        if self.newest.len() <= index {
+            self.newest.resize(index + 1, 0);
         }
-        self.last_used[index] = self.version;
+        self.newest[index] = self.version;
         id
     }
 
     fn release(&mut self, oldest: u64) {
-        let last_used = &self.last_used;
+        let newest = &self.newest;
         self.interner
-            .retain(|_, id| last_used[id.index as usize] >= oldest);
+            .retain(|_, id| newest[id.index as usize] >= oldest);
     }
 }
 

@@ -124,7 +124,7 @@ impl RequestSettings {
 
     /// With what a nearer target says put over it.
     pub(super) fn with(mut self, nearer: &Layer<'_>) -> Self {
-        self.limits = nearer.limits().fold(self.limits, |all, one| all.with(one));
+        self.limits = nearer.limits().fold(self.limits, Limits::with);
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
         }
@@ -161,7 +161,7 @@ impl<'a> ConnectionSettings<'a> {
         let proxy_protocol = nearer.field(|spec| spec.proxy_protocol.as_ref());
         let path_options = nearer.field(|spec| spec.path_options);
         Self {
-            limits: nearer.limits().fold(self.limits, |all, one| all.with(one)),
+            limits: nearer.limits().fold(self.limits, Limits::with),
             trust: nearer.field(|spec| spec.trust.as_ref()).or(self.trust),
             proxy_protocol: proxy_protocol.or(self.proxy_protocol),
             path_options: path_options.unwrap_or(self.path_options),

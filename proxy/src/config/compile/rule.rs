@@ -4,7 +4,7 @@ use xds::model::{self, InvalidBackend, ObjectName, RouteBackend, Target, Timeout
 
 use super::cluster::{Targets, Users};
 use super::ids::Ids;
-use super::policy::{Policies, RequestSettings, parts};
+use super::policy::{Layer, Policies, RequestSettings, parts};
 use crate::config::{ClusterIndex, Rule, RuleBackend};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
@@ -63,8 +63,8 @@ impl<'a> RuleCompiler<'a, '_> {
             Target::Backend(key) => Some(self.policies.of_backend(key)),
             Target::Invalid(_) => None,
         };
-        let nearer = nearer.into_iter().flat_map(|layer| layer.limits());
-        let limits = nearer.fold(*limits, |all, one| all.with(one));
+        let nearer = nearer.into_iter().flat_map(Layer::limits);
+        let limits = nearer.fold(*limits, Limits::with);
         RuleBackend {
             cluster: self.cluster(&backend.target),
             mirrors: mirrors
