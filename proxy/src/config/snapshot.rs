@@ -11,10 +11,13 @@ use xds::model;
 
 use crate::limits::Limits;
 use crate::policy::compiled::{Answers, BackendPolicy};
+use crate::policy::cors::Cors;
 use crate::policy::forwarded::TrustedHops;
+use crate::policy::proxy_protocol::Acceptance;
 use crate::route::{HostIndex, Router};
 use crate::shard::interned::Interned;
 use crate::upstream::balance::{Draw, EndpointSet};
+use crate::upstream::session::Identity;
 
 /// A whole configuration.
 #[derive(Debug, Default)]
@@ -48,16 +51,18 @@ pub struct Bind {
     pub key: model::BindKey,
     /// Where it listens.
     pub address: SocketAddr,
-    /// Port that clients use, for redirects.
-    pub listener_port: u16,
+    /// `namespace/name` of its Gateway.
+    pub gateway: Arc<str>,
     /// What holds before a request's listener is known.
     pub limits: Limits,
     /// PROXY protocol from clients.
-    pub proxy_protocol: Option<model::ProxyProtocolIn>,
+    pub proxy_protocol: Acceptance,
     /// How paths are normalised, before a route is known.
     pub path_options: model::PathOptions,
     /// Whose forwarding headers are believed.
     pub trust: TrustedHops,
+    /// The access log of requests that no listener serves.
+    pub access_log: model::AccessLog,
     /// Its listeners, the most specific hostname first.
     pub listeners: Vec<Listener>,
     /// Finds a listener by host.
@@ -68,8 +73,8 @@ impl Bind {
     /// The listener that owns requests for `host` (lower case, no port): the most specific one
     /// (GEP-1713).
     #[must_use]
-    pub fn listener(&self, host: &[u8]) -> Option<&Listener> {
-        self.listeners.get(self.hosts.find(host)?)
+    pub fn listener(&self, host: &str) -> Option<&Listener> {
+        self.listeners.get(self.hosts.find(host.as_bytes())?)
     }
 }
 
@@ -80,10 +85,6 @@ pub struct Listener {
     pub id: Interned,
     /// Its key.
     pub key: model::ListenerKey,
-    /// `namespace/name` of its Gateway.
-    pub gateway: Arc<str>,
-    /// Its section name.
-    pub name: Arc<str>,
     /// Hosts that it serves; `None` means every host.
     pub hostname: Option<model::Hostname>,
     /// Which rule serves a request.
@@ -107,7 +108,7 @@ pub struct Rule {
     pub request_timeout: Option<Duration>,
     /// One try.
     pub backend_timeout: Option<Duration>,
-    /// Whether the route takes away the default timeouts (`0s`) and names no other.
+    /// Whether the route said `0s`: then even our own patience with backends has no end.
     pub waits_forever: bool,
     /// Retries.
     pub retry: Option<model::Retry>,
@@ -115,12 +116,20 @@ pub struct Rule {
     pub session: Option<model::SessionPersistence>,
     /// The access log.
     pub access_log: model::AccessLog,
-    /// What it may answer before a backend is drawn.
-    pub policy: Option<Box<Answers>>,
+    /// What it answers before a backend is chosen.
+    pub answers: Option<Box<Answers>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
     /// Where its requests go.
-    pub backends: Box<[RuleBackend]>,
+    pub backends: Vec<RuleBackend>,
+}
+
+impl Rule {
+    /// Its own CORS filter.
+    #[must_use]
+    pub fn cors(&self) -> Option<&Cors> {
+        self.answers.as_deref()?.cors.as_ref()
+    }
 }
 
 /// A backend's share of a rule.
@@ -130,8 +139,8 @@ pub struct RuleBackend {
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
     /// What is done to its requests and responses, the rule's filters included.
     pub policy: Option<Box<BackendPolicy>>,
-    /// Where the copies go that `policy` makes, by position in its mirrors.
-    pub mirrors: Box<[Result<ClusterIndex, model::InvalidBackend>]>,
+    /// Where the policy's mirrors go, by their position.
+    pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
     /// Time to connect: a policy of the backend goes before the rule's limits.
     pub connect_timeout: Option<Duration>,
     /// Time to the response head, likewise.
@@ -139,7 +148,7 @@ pub struct RuleBackend {
 }
 
 /// Position of a cluster in its snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterIndex(pub usize);
 
 /// A service port, or a backend: endpoints that do the same.
@@ -165,10 +174,8 @@ impl Cluster {
     /// The endpoint of this id.
     #[must_use]
     pub fn endpoint(&self, id: Interned) -> Option<&Endpoint> {
-        let at = self
-            .endpoints
-            .binary_search_by_key(&id, |endpoint| endpoint.id);
-        self.endpoints.get(at.ok()?)
+        let at = self.endpoints.binary_search_by_key(&id, |endpoint| endpoint.id).ok()?;
+        self.endpoints.get(at)
     }
 }
 
@@ -179,6 +186,8 @@ pub struct Endpoint {
     pub id: Interned,
     /// Its address.
     pub address: Address,
+    /// What sessions call it.
+    pub identity: Identity,
     /// Its address as text, for logs.
     pub name: Arc<str>,
 }

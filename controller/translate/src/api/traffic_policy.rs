@@ -72,8 +72,8 @@ fn gateway_group() -> String {
 /// The access log.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AccessLogSpec {
-    /// Off altogether.
-    #[serde(default)]
+    /// Off altogether. The field is not called `off`: kubectl reads that as `false`.
+    #[serde(default, rename = "disabled")]
     pub off: bool,
     /// Text or JSON.
     #[serde(default)]
@@ -182,7 +182,8 @@ pub struct ProxyProtocolSpec {
 /// Whether a PROXY protocol header is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ProxyProtocolIn {
-    /// Never.
+    /// Never. The value is not called `Off`: kubectl reads that as `false`.
+    #[serde(rename = "Disabled")]
     Off,
     /// Where there is one.
     Optional,

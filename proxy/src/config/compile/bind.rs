@@ -12,6 +12,7 @@ use super::rule::RuleCompiler;
 use super::{CompileOptions, address};
 use crate::config::{Bind, Listener};
 use crate::policy::forwarded::TrustedHops;
+use crate::policy::proxy_protocol::Acceptance;
 use crate::route::{Entry, HostIndex, Router};
 
 /// Compiles all binds of a model.
@@ -58,6 +59,7 @@ impl<'a> BindCompiler<'a, '_> {
     ) -> Bind {
         listeners.sort_by_cached_key(|listener| specificity(listener));
         let settings = self.connection_settings(bind, &listeners);
+        let gateway = RequestSettings::new(self.options).with(self.policies.of_gateway(&bind.gateway));
         let address = address(bind);
         let hostnames = listeners.iter().map(|listener| listener.hostname.as_ref());
         let hosts = HostIndex::build(hostnames);
@@ -68,11 +70,12 @@ impl<'a> BindCompiler<'a, '_> {
         Bind {
             key: bind.key.clone(),
             address,
-            listener_port: address.port(),
+            gateway: bind.gateway.to_string().into(),
             limits: settings.limits,
-            proxy_protocol: settings.proxy_protocol.cloned(),
+            proxy_protocol: Acceptance::compile(settings.proxy_protocol),
             path_options: settings.path_options,
             trust: TrustedHops::compile(settings.trust),
+            access_log: gateway.access_log,
             listeners: listeners.collect(),
             hosts,
         }
@@ -106,8 +109,6 @@ impl<'a> BindCompiler<'a, '_> {
         Listener {
             id: rules.ids.listeners.intern(&listener.key),
             key: listener.key.clone(),
-            gateway: listener.gateway.to_string().into(),
-            name: listener.name.as_str().into(),
             hostname: listener.hostname.clone(),
             router: Router::compile(entries(routes)),
             rules: routes.iter().map(|route| rules.compile(route)).collect(),

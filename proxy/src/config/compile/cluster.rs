@@ -174,10 +174,12 @@ impl ClusterCompiler<'_, '_> {
                 id: endpoint,
                 weight,
             };
-            members.push((member, health, Identity::new(&name, &text)));
+            let identity = Identity::new(&name, &text);
+            members.push((member, health, identity));
             endpoints.push(Endpoint {
                 id: endpoint,
                 address: key.1,
+                identity,
                 name: text,
             });
         }

@@ -41,7 +41,7 @@ impl<'a> RuleCompiler<'a, '_> {
             waits_forever: [timeouts.request, timeouts.backend_request].contains(&Timeout::Never),
             retry: rule.retry.clone(),
             session: rule.session.clone(),
-            policy: answers,
+            answers,
             draw: Draw::new(&weights),
             backends: policies
                 .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))

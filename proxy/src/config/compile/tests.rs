@@ -27,7 +27,7 @@ fn compile(model: &Model) -> Snapshot {
 
 /// The rule that serves a path of a host.
 fn rule<'a>(snapshot: &'a Snapshot, host: &str, path: &str) -> Option<&'a Rule> {
-    let listener = bind(snapshot).listener(host.as_bytes())?;
+    let listener = bind(snapshot).listener(host)?;
     let view = RequestView {
         host: host.as_bytes(),
         path: path.as_bytes(),
@@ -37,6 +37,11 @@ fn rule<'a>(snapshot: &'a Snapshot, host: &str, path: &str) -> Option<&'a Rule> 
     };
     let selected = listener.router.select(&view, &mut RegexCache::default())?;
     listener.rules.get(selected.route as usize)
+}
+
+/// The section name of a listener.
+fn section(key: &model::ListenerKey) -> &str {
+    key.as_str().rsplit('/').next().unwrap_or_default()
 }
 
 fn bind(snapshot: &Snapshot) -> &Bind {
@@ -120,7 +125,7 @@ fn the_listener_of_a_host_is_the_most_specific_one() {
     let names: Vec<&str> = bind
         .listeners
         .iter()
-        .map(|listener| &*listener.name)
+        .map(|listener| section(&listener.key))
         .collect();
     assert_eq!(names, ["exact", "deep", "wild", "http"]);
     for (host, name) in [
@@ -130,9 +135,9 @@ fn the_listener_of_a_host_is_the_most_specific_one() {
         ("other", "http"),
     ] {
         let found = bind
-            .listener(host.as_bytes())
+            .listener(host)
             .expect("every host is served");
-        assert_eq!(&*found.name, name, "{host}");
+        assert_eq!(section(&found.key), name, "{host}");
     }
 }
 
