@@ -1,5 +1,9 @@
 //! The configuration as the shards use it: compiled off them, immutable, behind one pointer.
+//!
+//! `compile` makes a [`Snapshot`] of the model, `publish` hands it to the shards and takes it back.
 
+pub mod compile;
+pub mod dns;
 mod snapshot;
 
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! What a request needs of the configuration, ready to be used: no lookup by name is left in it.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use crate::policy::compiled::{Answers, BackendPolicy};
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
-use crate::route::Router;
+use crate::route::{HostIndex, Router};
 use crate::shard::interned::Interned;
 use crate::upstream::balance::{Draw, EndpointSet};
 use crate::upstream::session::Identity;
@@ -21,7 +22,7 @@ use crate::upstream::session::Identity;
 /// A whole configuration.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Counts up with every change.
+    /// Counts up with every change; 0 before the first one.
     pub version: u64,
     /// By bind id; the ids of binds that are gone are empty.
     pub binds: Vec<Option<Bind>>,
@@ -64,15 +65,16 @@ pub struct Bind {
     pub access_log: model::AccessLog,
     /// Its listeners, the most specific hostname first.
     pub listeners: Vec<Listener>,
+    /// Finds a listener by host.
+    pub hosts: HostIndex,
 }
 
 impl Bind {
-    /// The listener that owns requests for `host`: the most specific one (GEP-1713).
+    /// The listener that owns requests for `host` (lower case, no port): the most specific one
+    /// (GEP-1713).
     #[must_use]
     pub fn listener(&self, host: &str) -> Option<&Listener> {
-        self.listeners.iter().find(|listener| {
-            listener.hostname.as_ref().is_none_or(|hostname| hostname.matches(host))
-        })
+        self.listeners.get(self.hosts.find(host.as_bytes())?)
     }
 }
 
@@ -139,6 +141,10 @@ pub struct RuleBackend {
     pub policy: Option<Box<BackendPolicy>>,
     /// Where the policy's mirrors go, by their position.
     pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
+    /// Time to connect: a policy of the backend goes before the rule's limits.
+    pub connect_timeout: Option<Duration>,
+    /// Time to the response head, likewise.
+    pub response_head_timeout: Option<Duration>,
 }
 
 /// Position of a cluster in its snapshot.
@@ -158,6 +164,8 @@ pub struct Cluster {
     pub endpoints: Vec<Endpoint>,
     /// Connections of one shard to all of it.
     pub connections_per_shard: NonZeroU32,
+    /// Requests of one shard that wait for a connection to it.
+    pub pending_per_shard: NonZeroU32,
     /// Retries that it bears.
     pub retry_budget: model::RetryBudget,
 }
@@ -185,10 +193,19 @@ pub struct Endpoint {
 }
 
 /// An address to connect to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// TCP.
     Tcp(SocketAddr),
     /// A unix stream socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }

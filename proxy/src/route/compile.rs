@@ -67,11 +67,7 @@ impl<'a> Compiler<'a> {
             self.place(Coverage::Any, entry, candidate);
         }
         for hostname in entry.hostnames {
-            let coverage = match hostname.wildcard_suffix() {
-                Some(suffix) => Coverage::Under(suffix),
-                None => Coverage::Exact(hostname.as_str()),
-            };
-            self.place(coverage, entry, candidate);
+            self.place(Coverage::of(Some(hostname)), entry, candidate);
         }
     }
 

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use xds::model::Hostname;
+
 use super::hash::Hash;
 use super::path::Scope;
 use super::table::{Link, Table, narrow};
@@ -20,7 +22,18 @@ pub(super) enum Coverage<'a> {
     Any,
 }
 
-impl Coverage<'_> {
+impl<'a> Coverage<'a> {
+    /// What a host name covers; none covers every host.
+    pub(super) fn of(hostname: Option<&'a Hostname>) -> Self {
+        let Some(hostname) = hostname else {
+            return Self::Any;
+        };
+        match hostname.wildcard_suffix() {
+            Some(suffix) => Self::Under(suffix),
+            None => Self::Exact(hostname.as_str()),
+        }
+    }
+
     fn kind(self) -> Kind {
         match self {
             Self::Exact(_) => Kind::Exact,
@@ -29,14 +42,14 @@ impl Coverage<'_> {
         }
     }
 
-    fn name(&self) -> &[u8] {
+    pub(super) fn name(&self) -> &[u8] {
         match self {
             Self::Exact(name) | Self::Under(name) => name.as_bytes(),
             Self::Any => b"",
         }
     }
 
-    fn hash(self) -> Hash {
+    pub(super) fn hash(self) -> Hash {
         match self {
             Self::Exact(name) => hash_exact(name.as_bytes()),
             Self::Under(name) => suffixes(name.as_bytes())
@@ -169,19 +182,22 @@ impl Hosts {
     }
 }
 
-fn hash_exact(name: &[u8]) -> Hash {
+/// The hash of an exact name.
+pub(super) fn hash_exact(name: &[u8]) -> Hash {
     Hash::seeded(Kind::Exact as u32).append(name)
 }
 
 /// A name from the start of one of its labels.
 #[derive(Clone, Copy)]
-struct Suffix {
-    start: usize,
-    hash: Hash,
+pub(super) struct Suffix {
+    /// Where it starts.
+    pub(super) start: usize,
+    /// Its hash as a wildcard's name.
+    pub(super) hash: Hash,
 }
 
 /// The suffixes of a name, shortest first.
-fn suffixes(name: &[u8]) -> impl Iterator<Item = Suffix> {
+pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = Suffix> {
     let mut suffix = Suffix {
         start: name.len(),
         hash: Hash::seeded(Kind::Under as u32),

@@ -69,6 +69,11 @@ impl Link {
         Self(narrow(number))
     }
 
+    /// This one, or where it leads nowhere the other.
+    pub(super) fn or(self, other: Self) -> Self {
+        if self == Self::NONE { other } else { self }
+    }
+
     /// Where it leads.
     pub(super) fn target(self) -> Option<usize> {
         (self != Self::NONE).then_some(self.0 as usize)

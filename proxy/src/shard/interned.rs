@@ -54,10 +54,10 @@ impl<K: Eq + Hash + Clone> Interner<K> {
 
     /// Gives up the ids of every key that `live` denies. Call it when the last snapshot that used
     /// them is gone from every shard.
-    pub fn retain(&mut self, mut live: impl FnMut(&K) -> bool) {
+    pub fn retain(&mut self, mut live: impl FnMut(&K, Interned) -> bool) {
         let free = &mut self.free;
         self.ids.retain(|key, id| {
-            let keep = live(key);
+            let keep = live(key, *id);
             if !keep {
                 free.push(Interned {
                     index: id.index,
@@ -147,7 +147,7 @@ mod tests {
         let mut interner = Interner::default();
         interner.intern(&"a");
         interner.intern(&"b");
-        interner.retain(|key| *key == "b");
+        interner.retain(|key, _| *key == "b");
         assert_eq!(interner.intern(&"c"), id(0, 1));
         assert_eq!(interner.intern(&"a"), id(2, 0));
         assert_eq!(interner.iter().count(), 3);
