@@ -22,6 +22,7 @@ pub(crate) fn gateway(driver: Driver) -> GatewayBuilder {
         shards: 1,
         arguments: Vec::new(),
         environment: Vec::new(),
+        panics: false,
     }
 }
 
@@ -33,6 +34,7 @@ pub(crate) struct GatewayBuilder {
     shards: usize,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    panics: bool,
 }
 
 /// A signal to a gateway.
@@ -130,6 +132,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// A panic in its log is what the test asks for.
+    pub(crate) fn expecting_panics(mut self) -> Self {
+        self.panics = true;
+        self
+    }
+
     /// Its YAML with listeners on these ports.
     pub(crate) fn yaml(&self, ports: &[u16]) -> String {
         self.config.yaml(ports)
@@ -189,7 +197,7 @@ impl GatewayBuilder {
                 &self.shards.to_string(),
             ])
             .args(["--access-log", "off"])
-            .args(QUIET)
+            .args(["--pin", "never"])
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
             .stdout(Stdio::null())
@@ -206,6 +214,7 @@ impl GatewayBuilder {
             file,
             log,
             may_have_ended: false,
+            may_panic: self.panics,
             _folder: folder,
         }
     }
@@ -219,6 +228,7 @@ pub(crate) struct Gateway {
     file: PathBuf,
     log: Arc<Log>,
     may_have_ended: bool,
+    may_panic: bool,
     _folder: TempDir,
 }
 
@@ -247,6 +257,37 @@ impl Gateway {
     /// Its process.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("our own child");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+        kib.and_then(|kib| kib.parse::<u64>().ok())
+            .expect("the kernel's format")
+            * 1024
+    }
+
+    /// How many files it has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        folder.expect("our own child").count()
+    }
+
+    /// Waits until it has no more than so many files open.
+    #[track_caller]
+    pub(crate) fn waits_for_open_files_at_most(&self, most: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.open_files() > most {
+            assert!(
+                Instant::now() < deadline,
+                "{} files open, not {most}",
+                self.open_files()
+            );
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
     }
 
     /// What it has logged.
@@ -382,7 +423,10 @@ impl Drop for Gateway {
             ended.is_none() || self.may_have_ended,
             "the gateway ended with {ended:?}:\n{log}"
         );
-        assert!(!log.contains("panicked at"), "the gateway panicked:\n{log}");
+        assert!(
+            self.may_panic || !log.contains("panicked at"),
+            "the gateway panicked:\n{log}"
+        );
     }
 }
 
@@ -420,15 +464,5 @@ fn binary() -> PathBuf {
         .or(built)
         .expect("build the binary `gateway`, or name one in GATEWAY_UNDER_TEST")
 }
-
-/// Operators' ports are fixed; tests run side by side.
-const QUIET: [&str; 6] = [
-    "--admin-address",
-    "off",
-    "--metrics-address",
-    "off",
-    "--readiness-address",
-    "off",
-];
 
 const ATTEMPTS: usize = 5;

@@ -209,7 +209,7 @@ impl Wire {
     }
 
     fn fill(&mut self) -> Result<(), Broken> {
-        let mut buffer = [0; 64 * 1024];
+        let mut buffer = [0; 16 * 1024];
         match self.stream.read(&mut buffer) {
             Ok(0) => Err(Broken::Closed),
             Ok(count) => {
