@@ -448,7 +448,7 @@ impl Log {
 }
 
 /// Ports that were free a moment ago.
-fn free_ports(count: usize) -> Vec<u16> {
+pub(crate) fn free_ports(count: usize) -> Vec<u16> {
     let held: Vec<TcpListener> = (0..count)
         .map(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port"))
         .collect();

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) use client::{Client, Cut, Ending, client};
 pub(crate) use driver::Driver;
 pub(crate) use gate::{Gate, Tally};
-pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, gateway};
+pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, free_ports, gateway};
 pub(crate) use message::{Framing, Message};
 pub(crate) use origin::{Origin, origin, refused};
 pub(crate) use pattern::{pattern, same_bytes};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use socket2::{Domain, Socket, Type};
 
 use super::reply::Step;
-use super::{Broken, Framing, Message, PATIENCE, Reply, Wire, ok};
+use super::{Broken, Framing, Message, PATIENCE, Reply, Wire, ok, raw};
 
 /// An origin that answers everything with 200 `ok` until told otherwise.
 pub(crate) fn origin() -> Origin {
@@ -273,6 +273,14 @@ struct Connection<'a> {
     wire: Wire,
 }
 
+/// What an origin answers when nobody said otherwise: `ok`, and no body to HEAD.
+fn unscripted(method: &str) -> Reply {
+    match method {
+        "HEAD" => raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
+        _ => ok("ok"),
+    }
+}
+
 /// Whether a connection goes on after a step.
 #[derive(PartialEq, Eq)]
 enum Then {
@@ -325,7 +333,7 @@ impl Connection<'_> {
         own.map(|(_, reply)| reply)
             .or(script.always.as_ref())
             .cloned()
-            .unwrap_or_else(|| ok("ok"))
+            .unwrap_or_else(|| unscripted(head.method()))
     }
 
     fn record(&self, mut head: Message, framing: Framing) -> usize {
