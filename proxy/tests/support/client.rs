@@ -1,0 +1,233 @@
+//! A client that says exactly what the test says and reads strictly what comes back.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::{Broken, MOMENT, Message, PATIENCE, Wire};
+
+/// How the gateway ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// In order.
+    Closed,
+    /// By a reset.
+    Reset,
+}
+
+/// A response that did not come to its end.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    /// Why.
+    pub(crate) broken: Broken,
+    /// What had come of it.
+    pub(crate) so_far: Box<Message>,
+}
+
+impl Cut {
+    fn by(broken: Broken, so_far: Message) -> Self {
+        Self {
+            broken,
+            so_far: Box::new(so_far),
+        }
+    }
+
+    /// Whether the peer ended the connection, one way or the other.
+    pub(crate) fn by_peer(&self) -> bool {
+        matches!(self.broken, Broken::Closed | Broken::Reset)
+    }
+
+    /// Whether nothing at all had come.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.so_far.raw.is_empty()
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} after `{}`", self.broken, self.so_far)
+    }
+}
+
+/// Connects to an address.
+#[track_caller]
+pub(crate) fn client(address: SocketAddr) -> Client {
+    let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts");
+    Client {
+        wire: Wire::new(stream),
+    }
+}
+
+/// A connection to the gateway.
+#[derive(Debug)]
+pub(crate) struct Client {
+    wire: Wire,
+}
+
+impl Client {
+    /// Sends bytes. That the peer may have gone already is no failure: what it answered decides.
+    pub(crate) fn sends(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+        let _ = self.wire.write(bytes.as_ref());
+        self
+    }
+
+    /// Sends a GET for a path.
+    pub(crate) fn gets(&mut self, path: &str) -> &mut Self {
+        self.sends(format!("GET {path} HTTP/1.1\r\nHost: example.test\r\n\r\n"))
+    }
+
+    /// Sends a POST with a body of known length.
+    pub(crate) fn posts(&mut self, path: &str, body: impl AsRef<[u8]>) -> &mut Self {
+        let body = body.as_ref();
+        let length = body.len();
+        self.sends(format!(
+            "POST {path} HTTP/1.1\r\nHost: example.test\r\nContent-Length: {length}\r\n\r\n"
+        ))
+        .sends(body)
+    }
+
+    /// Sends `bytes` in two pieces, the second a moment after the first.
+    pub(crate) fn sends_split(&mut self, bytes: &[u8], at: usize) -> &mut Self {
+        let (first, second) = bytes.split_at(at);
+        self.sends(first);
+        // Not to be in step: it makes a split in the gateway's reads likely, and both ways are right.
+        std::thread::park_timeout(Duration::from_micros(200));
+        self.sends(second)
+    }
+
+    /// Sends as much as the peer takes within a moment; says how much that was.
+    pub(crate) fn sends_until_full(&mut self, most: usize) -> usize {
+        let stream = self.wire.stream();
+        stream
+            .set_write_timeout(Some(MOMENT))
+            .expect("a timeout above zero");
+        let zeros = [0; 16 * 1024];
+        let mut sent = 0;
+        while sent < most {
+            match self.wire.write_some(&zeros) {
+                Ok(count) => sent += count,
+                Err(_) => break,
+            }
+        }
+        sent
+    }
+
+    /// Ends the writing half.
+    pub(crate) fn finishes(&mut self) -> &mut Self {
+        self.wire.finish();
+        self
+    }
+
+    /// Leaves with a reset.
+    pub(crate) fn resets(self) {
+        self.wire.arm_reset();
+    }
+
+    /// Reads a response to a GET or POST; fails if none comes or it is malformed.
+    #[track_caller]
+    pub(crate) fn reads(&mut self) -> Message {
+        self.reads_reply_to("GET")
+    }
+
+    /// Reads a response, whose body depends on the request's method.
+    #[track_caller]
+    pub(crate) fn reads_reply_to(&mut self, method: &str) -> Message {
+        match self.reply_to(method) {
+            Ok(message) => message,
+            Err(cut) => panic!("no whole response: {cut}"),
+        }
+    }
+
+    /// Reads a response and checks its status.
+    #[track_caller]
+    pub(crate) fn expects(&mut self, status: u16) -> Message {
+        let response = self.reads();
+        assert_eq!(response.status(), status, "in {response}");
+        response
+    }
+
+    /// Reads a head alone, its body left on the wire.
+    #[track_caller]
+    pub(crate) fn reads_head(&mut self) -> Message {
+        self.wire
+            .head()
+            .expect("a well-formed head")
+            .expect("a head, not the end")
+    }
+
+    /// Reads so many raw bytes.
+    #[track_caller]
+    pub(crate) fn reads_bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = self.wire.exactly(count as u64, &mut bytes);
+        assert_eq!(read, Ok(()), "after {}", bytes.escape_ascii());
+        bytes
+    }
+
+    /// Reads the body that belongs to a head read before.
+    #[track_caller]
+    pub(crate) fn reads_body_of(&mut self, mut head: Message) -> Message {
+        let framing = head.response_framing("GET").expect("one framing");
+        let read = self.wire.body(&mut head, framing);
+        assert_eq!(read, Ok(()), "in {head}");
+        head
+    }
+
+    /// A response, or why there is none, with what had come of it.
+    pub(crate) fn reply_to(&mut self, method: &str) -> Result<Message, Cut> {
+        let mut head = match self.wire.head() {
+            Ok(Some(head)) => head,
+            Ok(None) => return Err(Cut::by(Broken::Closed, Message::default())),
+            Err(broken) => return Err(Cut::by(broken, Message::default())),
+        };
+        let framing = match head.response_framing(method) {
+            Ok(framing) => framing,
+            Err(broken) => return Err(Cut::by(broken, head)),
+        };
+        match self.wire.body(&mut head, framing) {
+            Ok(()) => Ok(head),
+            Err(broken) => Err(Cut::by(broken, head)),
+        }
+    }
+
+    /// Reads a response that must not come to its end.
+    #[track_caller]
+    pub(crate) fn expects_broken_response(&mut self) -> Message {
+        match self.reply_to("GET") {
+            Ok(message) => panic!("a whole response, but it was cut: {message}"),
+            Err(cut) if cut.by_peer() && cut.so_far.status() != 0 => *cut.so_far,
+            Err(cut) => panic!("{cut}"),
+        }
+    }
+
+    /// The gateway must end the connection without another byte.
+    #[track_caller]
+    pub(crate) fn expects_end(&mut self) -> Ending {
+        match self.wire.some() {
+            Err(Broken::Closed) => Ending::Closed,
+            Err(Broken::Reset) => Ending::Reset,
+            Err(Broken::Late) => panic!("the connection is still open"),
+            other => panic!("the connection should end: {other:?}"),
+        }
+    }
+
+    /// The gateway must end the connection in order, without another byte.
+    #[track_caller]
+    pub(crate) fn expects_close(&mut self) {
+        assert_eq!(self.expects_end(), Ending::Closed);
+    }
+
+    /// Nothing may come for a moment.
+    #[track_caller]
+    pub(crate) fn expects_silence(&mut self) -> &mut Self {
+        self.wire.wait_at_most(MOMENT);
+        let got = self.wire.some();
+        assert_eq!(
+            got,
+            Err(Broken::Late),
+            "something came where nothing should"
+        );
+        self.wire.wait_at_most(PATIENCE);
+        self
+    }
+}

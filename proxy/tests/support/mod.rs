@@ -1,0 +1,65 @@
+//! The language of the wire tests: an `origin()` that records and replies byte by byte, the
+//! `gateway()` under test as a process of its own, and a `client()` that speaks raw bytes.
+//!
+//! Nothing here uses the proxy's own code: a parser shared with the thing it judges would share
+//! its mistakes. Nothing sleeps to be in step: what has to be waited for is waited for, with a
+//! deadline ([`PATIENCE`]).
+
+mod client;
+mod config;
+mod driver;
+mod gate;
+mod gateway;
+mod message;
+mod origin;
+mod pattern;
+mod reply;
+mod wire;
+
+use std::time::Duration;
+
+pub(crate) use client::{Client, Cut, Ending, client};
+pub(crate) use driver::Driver;
+pub(crate) use gate::{Gate, Tally};
+pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, free_ports, gateway};
+pub(crate) use message::{Framing, Message};
+pub(crate) use origin::{Origin, origin, refused};
+pub(crate) use pattern::{pattern, same_bytes};
+pub(crate) use reply::{Reply, chunked, ok, raw, status};
+pub(crate) use wire::{Broken, Wire};
+
+/// Longest wait for anything that has to happen. Only a failing test ever waits this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A wait for something that must not happen. A pass proves little; a failure proves a bug.
+pub(crate) const MOMENT: Duration = Duration::from_millis(200);
+
+/// Makes two tests of each function: `io_uring::name` and `epoll::name`.
+macro_rules! on_both_drivers {
+    ($($(#[$attribute:meta])* fn $name:ident($driver:ident) $body:block)*) => {
+        mod io_uring {
+            $(
+                $(#[$attribute])*
+                #[test]
+                fn $name() {
+                    if let Some(driver) = crate::support::Driver::io_uring() {
+                        super::$name(driver);
+                    }
+                }
+            )*
+        }
+        mod epoll {
+            $(
+                $(#[$attribute])*
+                #[test]
+                fn $name() {
+                    super::$name(crate::support::Driver::Epoll);
+                }
+            )*
+        }
+        $(
+            fn $name($driver: crate::support::Driver) $body
+        )*
+    };
+}
+pub(crate) use on_both_drivers;

@@ -1,0 +1,428 @@
+//! A recording origin: plain threads, a strict parser, and a script of replies.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use socket2::{Domain, Socket, Type};
+
+use super::reply::Step;
+use super::{Broken, Framing, Message, PATIENCE, Reply, Wire, ok, raw};
+
+/// An origin that answers everything with 200 `ok` until told otherwise.
+pub(crate) fn origin() -> Origin {
+    Origin::start()
+}
+
+/// An address where connections are refused for as long as the socket lives.
+pub(crate) fn refused() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    // Bound but never listening: the kernel answers every SYN with a reset.
+    socket
+        .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+        .expect("a free port");
+    let address = socket
+        .local_addr()
+        .expect("bound")
+        .as_socket()
+        .expect("an IP address");
+    (socket, address)
+}
+
+/// A running origin; stops when dropped.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    log: Mutex<Log>,
+    changed: Condvar,
+    script: Mutex<Script>,
+    open: Mutex<BTreeMap<usize, TcpStream>>,
+    stopped: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    requests: Vec<Message>,
+    /// How many requests were taken out before the first of `requests`.
+    taken: usize,
+    connections: usize,
+    refusals: Vec<String>,
+}
+
+impl Log {
+    /// The request of this number, unless a test has taken it out.
+    fn of(&mut self, number: usize) -> Option<&mut Message> {
+        self.requests.get_mut(number.checked_sub(self.taken)?)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    on_accept: Option<Reply>,
+    next: VecDeque<Reply>,
+    by_path: Vec<(String, Reply)>,
+    always: Option<Reply>,
+}
+
+impl Origin {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let shared = Arc::new(Shared::default());
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || accept_all(&listener, &accepting));
+        Self { address, shared }
+    }
+
+    /// Replies so to everything that has no reply of its own.
+    pub(crate) fn replies(self, reply: Reply) -> Self {
+        self.now_replies(reply);
+        self
+    }
+
+    /// Replies so to requests for this path (without query).
+    pub(crate) fn replies_to(self, path: &str, reply: Reply) -> Self {
+        self.script().by_path.push((path.to_owned(), reply));
+        self
+    }
+
+    /// Replies so once, before anything else; several are used in order.
+    pub(crate) fn replies_once(self, reply: Reply) -> Self {
+        self.next_replies([reply]);
+        self
+    }
+
+    /// Does so with every new connection before it reads anything.
+    pub(crate) fn on_accept(self, reply: Reply) -> Self {
+        self.script().on_accept = Some(reply);
+        self
+    }
+
+    /// From now on replies so.
+    pub(crate) fn now_replies(&self, reply: Reply) {
+        self.script().always = Some(reply);
+    }
+
+    /// The next requests get exactly these replies; what was left of earlier ones is dropped.
+    pub(crate) fn next_replies(&self, replies: impl IntoIterator<Item = Reply>) {
+        let mut script = self.script();
+        script.next.extend(replies);
+    }
+
+    /// Drops replies that were meant for requests which never came.
+    pub(crate) fn forgets_replies(&self) {
+        self.script().next.clear();
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Requests so far, in order of their heads; fails if anything malformed came.
+    #[track_caller]
+    pub(crate) fn requests(&self) -> Vec<Message> {
+        let log = self.log();
+        assert!(
+            log.refusals.is_empty(),
+            "the origin was sent malformed bytes: {:?}",
+            log.refusals
+        );
+        log.requests.clone()
+    }
+
+    /// Takes the requests so far out of the log, and complaints about malformed ones.
+    pub(crate) fn take(&self) -> (Vec<Message>, Vec<String>) {
+        let mut log = self.log();
+        log.taken += log.requests.len();
+        (
+            std::mem::take(&mut log.requests),
+            std::mem::take(&mut log.refusals),
+        )
+    }
+
+    /// The only request so far.
+    #[track_caller]
+    pub(crate) fn only_request(&self) -> Message {
+        let mut requests = self.requests();
+        assert_eq!(requests.len(), 1, "exactly one request should have come");
+        requests.remove(0)
+    }
+
+    /// Waits until so many heads have come.
+    #[track_caller]
+    pub(crate) fn waits_for_requests(&self, count: usize) -> Vec<Message> {
+        self.wait_until(|log| log.requests.len() >= count);
+        self.requests()
+    }
+
+    /// Waits until so many requests have come with their whole bodies.
+    #[track_caller]
+    pub(crate) fn waits_for_complete(&self, count: usize) -> Vec<Message> {
+        self.wait_until(|log| log.requests.iter().filter(|r| r.complete).count() >= count);
+        self.requests()
+    }
+
+    /// How many connections were accepted so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.log().connections
+    }
+
+    /// How many connections are open now.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.shared.open.lock().expect("no holder panics").len()
+    }
+
+    /// Waits until every connection has ended.
+    #[track_caller]
+    pub(crate) fn waits_for_hangup(&self) {
+        let guard = self.log();
+        let (_guard, timeout) = self
+            .shared
+            .changed
+            .wait_timeout_while(guard, PATIENCE, |_| self.open_connections() > 0)
+            .expect("no holder panics");
+        assert!(
+            !timeout.timed_out(),
+            "the gateway kept its connection to the origin"
+        );
+    }
+
+    /// Dies: every connection ends at once, new ones are refused.
+    pub(crate) fn stop(&self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // Wakes the accepting thread, which then drops the listening socket.
+        let _ = TcpStream::connect(self.address);
+        for stream in self.shared.open.lock().expect("no holder panics").values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    #[track_caller]
+    fn wait_until(&self, holds: impl Fn(&Log) -> bool) {
+        let guard = self.log();
+        let (guard, _) = self
+            .shared
+            .changed
+            .wait_timeout_while(guard, PATIENCE, |log| !holds(log))
+            .expect("no holder panics");
+        assert!(holds(&guard), "the origin got only {:?}", guard.requests);
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.shared.log.lock().expect("no holder panics")
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.shared.script.lock().expect("no holder panics")
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
+    for (number, stream) in listener.incoming().enumerate() {
+        let Ok(stream) = stream else { continue };
+        if shared.stopped.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(copy) = stream.try_clone() else {
+            continue;
+        };
+        shared
+            .open
+            .lock()
+            .expect("no holder panics")
+            .insert(number, copy);
+        shared.log.lock().expect("no holder panics").connections += 1;
+        let shared = Arc::clone(shared);
+        std::thread::spawn(move || {
+            let mut connection = Connection {
+                number,
+                shared: &shared,
+                wire: Wire::new(stream),
+            };
+            connection.serve();
+            let wire = connection.wire;
+            // The copy goes first, so that dropping the wire really closes (or resets) it.
+            shared
+                .open
+                .lock()
+                .expect("no holder panics")
+                .remove(&number);
+            drop(wire);
+            drop(shared.log.lock());
+            shared.changed.notify_all();
+        });
+    }
+}
+
+struct Connection<'a> {
+    number: usize,
+    shared: &'a Shared,
+    wire: Wire,
+}
+
+/// What an origin answers when nobody said otherwise: `ok`, and no body to HEAD.
+fn unscripted(method: &str) -> Reply {
+    match method {
+        "HEAD" => raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
+        _ => ok("ok"),
+    }
+}
+
+/// Whether a connection goes on after a step.
+#[derive(PartialEq, Eq)]
+enum Then {
+    GoOn,
+    End,
+}
+
+impl Connection<'_> {
+    fn serve(&mut self) {
+        // An idle upstream connection may live as long as the test.
+        self.wire.wait_at_most(PATIENCE * 6);
+        let greeting = self
+            .shared
+            .script
+            .lock()
+            .expect("no holder panics")
+            .on_accept
+            .clone();
+        if greeting.is_some_and(|reply| self.run(&reply, None) == Then::End) {
+            return;
+        }
+        loop {
+            let head = match self.wire.head() {
+                Ok(Some(head)) => head,
+                Err(Broken::Malformed(what)) => return self.refuse(what),
+                Ok(None) | Err(_) => return,
+            };
+            let Ok(framing) = head.request_framing() else {
+                return self.refuse(head.to_string());
+            };
+            let last = head.says_close();
+            let reply = self.choose(&head);
+            let index = self.record(head, framing);
+            if self.run(&reply, Some(index)) == Then::End || last {
+                return;
+            }
+        }
+    }
+
+    fn choose(&self, head: &Message) -> Reply {
+        let mut script = self.shared.script.lock().expect("no holder panics");
+        if let Some(reply) = script.next.pop_front() {
+            return reply;
+        }
+        let path = head.target().split('?').next();
+        let own = script
+            .by_path
+            .iter()
+            .find(|(p, _)| Some(p.as_str()) == path);
+        own.map(|(_, reply)| reply)
+            .or(script.always.as_ref())
+            .cloned()
+            .unwrap_or_else(|| unscripted(head.method()))
+    }
+
+    fn record(&self, mut head: Message, framing: Framing) -> usize {
+        head.framing = framing;
+        head.complete = framing == Framing::Nothing || framing == Framing::Length(0);
+        head.connection = self.number;
+        let mut log = self.shared.log.lock().expect("no holder panics");
+        log.requests.push(head);
+        self.shared.changed.notify_all();
+        log.taken + log.requests.len() - 1
+    }
+
+    fn run(&mut self, reply: &Reply, request: Option<usize>) -> Then {
+        for step in &reply.steps {
+            let done = match step {
+                Step::ReadBody => self.read_body(request),
+                Step::ReadSome(count) => self.wire.exactly(*count, &mut Vec::new()),
+                Step::Send(bytes) => self.wire.write(bytes),
+                Step::Pour(count, tally) => self.pour(*count, tally),
+                Step::Wait(gate) => gate.pass().then_some(()).ok_or(Broken::Late),
+                Step::Echo => self.echo(),
+                Step::Stall => self.swallow(),
+                Step::Close => Err(Broken::Closed),
+                Step::Reset => {
+                    self.wire.arm_reset();
+                    Err(Broken::Closed)
+                }
+            };
+            match done {
+                Ok(()) => {}
+                Err(Broken::Malformed(what)) => {
+                    self.refuse(what);
+                    return Then::End;
+                }
+                Err(_) => return Then::End,
+            }
+        }
+        Then::GoOn
+    }
+
+    fn read_body(&mut self, request: Option<usize>) -> Result<(), Broken> {
+        let Some(number) = request else { return Ok(()) };
+        let Some(mut message) = self.log().of(number).map(|message| message.clone()) else {
+            return Ok(());
+        };
+        let framing = message.framing;
+        let read = self.wire.body(&mut message, framing);
+        if let Some(slot) = self.log().of(number) {
+            *slot = message;
+        }
+        self.shared.changed.notify_all();
+        read
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.shared.log.lock().expect("no holder panics")
+    }
+
+    fn pour(&mut self, count: usize, tally: &super::Tally) -> Result<(), Broken> {
+        let zeros = [0; 16 * 1024];
+        let mut left = count;
+        while left > 0 {
+            let written = self.wire.write_some(&zeros[..left.min(zeros.len())])?;
+            tally.add(written);
+            left -= written;
+        }
+        Ok(())
+    }
+
+    fn echo(&mut self) -> Result<(), Broken> {
+        loop {
+            let bytes = self.wire.some()?;
+            self.wire.write(&bytes)?;
+        }
+    }
+
+    fn swallow(&mut self) -> Result<(), Broken> {
+        loop {
+            self.wire.some()?;
+        }
+    }
+
+    fn refuse(&self, what: String) {
+        self.shared
+            .log
+            .lock()
+            .expect("no holder panics")
+            .refusals
+            .push(what);
+        self.shared.changed.notify_all();
+    }
+}

@@ -1,0 +1,115 @@
+//! Mistakes in a configuration: each is named with its file, line and object, and what is right
+//! keeps working.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use crate::support::{Gateway, GatewayBuilder, gateway, on_both_drivers, origin};
+
+/// A gateway that serves, with one more document that is wrong.
+fn with(builder: GatewayBuilder, document: &str) -> Gateway {
+    let origin = origin();
+    let gateway = builder.routes_to(&origin).document(document).start();
+    gateway.client().gets("/").expects(200);
+    gateway
+}
+
+const ROUTE: &str = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                     metadata: {name: wrong}\nspec:\n  parentRefs: [{name: gw}]\n";
+
+on_both_drivers! {
+    fn a_file_that_is_no_yaml_is_named_with_its_line(driver) {
+        let failure = gateway(driver).fails_with("kind: Gateway\nmetadata: [unclosed\n");
+        assert_ne!(failure.code, Some(0));
+        assert!(failure.log.contains("gateway.yaml:"), "file and line:\n{}", failure.log);
+    }
+
+    fn a_file_that_is_not_there_is_named(driver) {
+        let failure = gateway(driver).argument("--config=/nowhere/at-all.yaml").fails_with("");
+        assert_ne!(failure.code, Some(0));
+        assert!(failure.log.contains("/nowhere/at-all.yaml"), "{}", failure.log);
+    }
+
+    fn an_unknown_kind_is_passed_over_with_a_line(driver) {
+        let gateway = with(
+            gateway(driver),
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}",
+        );
+        gateway.waits_for_log("Deployment");
+    }
+
+    fn an_unknown_field_is_named_with_its_place(driver) {
+        let gateway = with(gateway(driver), &format!("{ROUTE}  ruels: []\n"));
+        gateway.waits_for_log("ruels");
+        gateway.waits_for_log("gateway.yaml");
+    }
+
+    fn a_field_of_the_wrong_type_is_named_with_its_object(driver) {
+        let gateway = with(gateway(driver), &format!("{ROUTE}  hostnames: 7\n"));
+        gateway.waits_for_log("hostnames");
+        gateway.waits_for_log("wrong");
+    }
+
+    fn a_regular_expression_that_does_not_compile_is_named(driver) {
+        let rule = "  rules: [{matches: [{path: {type: RegularExpression, value: \"/a(\"}}]}]\n";
+        let gateway = with(gateway(driver), &format!("{ROUTE}{rule}"));
+        gateway.waits_for_log("wrong");
+    }
+
+    fn a_regular_expression_that_is_too_long_is_named(driver) {
+        let long = "a".repeat(1100);
+        let rule = format!(
+            "  rules: [{{matches: [{{headers: [{{type: RegularExpression, name: X, value: \"{long}\"}}]}}]}}]\n"
+        );
+        let gateway = with(gateway(driver), &format!("{ROUTE}{rule}"));
+        gateway.waits_for_log("wrong");
+    }
+
+    fn an_object_given_twice_is_named(driver) {
+        let twice = "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\n\
+                     metadata: {name: origin}\nspec: {addresses: [{host: 127.0.0.1, port: 1}]}";
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).document(twice).start();
+        gateway.waits_for_log("origin");
+        gateway.client().gets("/").reads();
+    }
+
+    fn a_reference_to_nothing_is_named(driver) {
+        let rule = "  rules: [{matches: [{path: {value: /void}}], backendRefs: [{name: nobody, port: 80}]}]\n";
+        let gateway = with(gateway(driver), &format!("{ROUTE}{rule}"));
+        gateway.waits_for_log("nobody");
+        gateway.client().gets("/void").expects(500);
+    }
+
+    fn a_port_in_use_is_named_and_the_rest_works(driver) {
+        let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+        let port = taken.local_addr().expect("bound").port();
+        let gateway = with(
+            gateway(driver),
+            &format!(
+                "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: late}}\n\
+                 spec: {{gatewayClassName: gateway, listeners: [{{name: http, port: {port}, protocol: HTTP}}]}}"
+            ),
+        );
+        gateway.waits_for_log(&port.to_string());
+    }
+
+    fn a_reserved_port_is_refused_and_the_rest_works(driver) {
+        let gateway = with(
+            gateway(driver),
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: late}\n\
+             spec: {gatewayClassName: gateway, listeners: [{name: http, port: 15021, protocol: HTTP}]}",
+        );
+        gateway.waits_for_log("15021");
+    }
+
+    fn a_limit_out_of_range_is_named(driver) {
+        let gateway = with(
+            gateway(driver),
+            "apiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: odd}\n\
+             spec:\n  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: gw}]\n  \
+             limits: {headTimeout: fast}",
+        );
+        gateway.waits_for_log("headTimeout");
+        gateway.waits_for_log("odd");
+    }
+}

@@ -1,0 +1,124 @@
+//! The end: what was accepted is served, then the process exits with 0.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Gate, GatewayBuilder, Origin, Reply, Signal, gateway, on_both_drivers, origin,
+};
+
+fn quick(builder: GatewayBuilder, origin: &Origin) -> GatewayBuilder {
+    builder
+        .routes_to(origin)
+        .argument("--drain-accept=300ms")
+        .argument("--drain-deadline=3s")
+}
+
+fn gated(gate: &Gate) -> Reply {
+    Reply::at_once()
+        .reads_the_body()
+        .waits_for(gate)
+        .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
+}
+
+on_both_drivers! {
+    fn sigterm_finishes_what_is_under_way(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(gated(&gate));
+        let mut gateway = quick(gateway(driver), &origin).start();
+        let mut client = gateway.client();
+        client.gets("/");
+        origin.waits_for_requests(1);
+        gateway.signal(Signal::Term);
+        gateway.waits_until_refused_on(gateway.address());
+        gate.open();
+        let answer = client.expects(200);
+        assert_eq!(answer.text(), "late");
+        assert!(answer.says_close());
+        client.expects_close();
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn sigterm_still_accepts_for_a_while(driver) {
+        let origin = origin();
+        let mut gateway = gateway(driver).routes_to(&origin)
+            .argument("--drain-accept=2s").argument("--drain-deadline=5s").start();
+        gateway.signal(Signal::Term);
+        gateway.client().gets("/").expects(200);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn idle_connections_do_not_hold_up_the_end(driver) {
+        let origin = origin();
+        let mut gateway = quick(gateway(driver), &origin).start();
+        let mut idle: Vec<_> = (0..20).map(|_| gateway.client()).collect();
+        for client in &mut idle {
+            client.gets("/").expects(200);
+        }
+        let begun = Instant::now();
+        gateway.signal(Signal::Term);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+        assert!(begun.elapsed() < Duration::from_secs(3), "waited for idle connections");
+        for client in &mut idle {
+            client.expects_end();
+        }
+    }
+
+    fn sigint_does_not_wait_for_load_balancers(driver) {
+        let origin = origin();
+        let mut gateway = gateway(driver).routes_to(&origin).argument("--drain-accept=60s").start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        gateway.signal(Signal::Int);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn a_second_signal_ends_at_once(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(gated(&gate));
+        let mut gateway = gateway(driver).routes_to(&origin)
+            .argument("--drain-accept=60s").argument("--drain-deadline=120s").start();
+        let mut client = gateway.client();
+        client.gets("/");
+        origin.waits_for_requests(1);
+        gateway.signal(Signal::Term);
+        gateway.signal(Signal::Term);
+        gateway.waits_for_exit();
+        client.expects_end();
+    }
+
+    fn the_deadline_resets_what_is_left(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let mut gateway = gateway(driver).routes_to(&origin)
+            .argument("--drain-accept=0s").argument("--drain-deadline=1s").start();
+        let mut client = gateway.client();
+        client.gets("/");
+        origin.waits_for_requests(1);
+        let begun = Instant::now();
+        gateway.signal(Signal::Term);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+        assert!(begun.elapsed() < Duration::from_secs(5), "took {:?}", begun.elapsed());
+        client.expects_end();
+    }
+
+    fn no_request_is_lost_under_load(driver) {
+        let origin = origin();
+        let mut gateway = quick(gateway(driver), &origin).shards(2).start();
+        let address = gateway.address();
+        let working: Vec<_> = (0..4)
+            .map(|_| {
+                let mut client = crate::support::client(address);
+                std::thread::spawn(move || {
+                    // Until the gateway says that the connection ends, every request is answered.
+                    while !client.gets("/").expects(200).says_close() {}
+                    client.expects_end();
+                })
+            })
+            .collect();
+        origin.waits_for_requests(100);
+        gateway.signal(Signal::Term);
+        for worker in working {
+            worker.join().expect("every request was answered");
+        }
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+}

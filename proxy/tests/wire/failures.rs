@@ -1,0 +1,202 @@
+//! Whatever an origin does, the client gets the answer of the table of failures, and a neighbour on
+//! the same shard notices nothing.
+
+use crate::support::{
+    Client, Driver, Gateway, Message, Origin, Reply, gateway, ok, on_both_drivers, origin, raw,
+    refused, same_bytes,
+};
+
+/// A gateway whose `/broken` leads to `broken` and all else to a sound origin.
+struct Scene {
+    gateway: Gateway,
+    _sound: Origin,
+}
+
+impl Scene {
+    fn with(driver: Driver, broken: std::net::SocketAddr) -> Self {
+        let sound = origin().replies(ok("sound"));
+        let gateway = gateway(driver)
+            .backend("broken", &[broken])
+            .backend("sound", &[sound.address()])
+            .rule("{matches: [{path: {value: /broken}}], backendRefs: [{@broken}]}")
+            .rule("{backendRefs: [{@sound}]}")
+            .limits("responseHeadTimeout: 500ms")
+            .start();
+        Self {
+            gateway,
+            _sound: sound,
+        }
+    }
+
+    /// Asks the broken origin while a neighbour works, and hands over what came.
+    #[track_caller]
+    fn ask<T>(&self, ask: impl FnOnce(&mut Client) -> T) -> T {
+        let mut neighbour = self.gateway.client();
+        neighbour.gets("/").expects(200);
+        let mut client = self.gateway.client();
+        client.gets("/broken");
+        neighbour.gets("/").expects(200);
+        let answer = ask(&mut client);
+        assert_eq!(neighbour.gets("/").expects(200).text(), "sound");
+        answer
+    }
+
+    #[track_caller]
+    fn expects(&self, status: u16) -> Message {
+        let answer = self.ask(|client| {
+            let answer = client.expects(status);
+            // The client's connection is not at fault.
+            client.gets("/").expects(200);
+            answer
+        });
+        assert!(
+            answer
+                .value("content-type")
+                .is_some_and(|kind| kind.starts_with("text/plain"))
+        );
+        assert_eq!(
+            answer.text().lines().count(),
+            1,
+            "one line says what is wrong"
+        );
+        answer
+    }
+}
+
+on_both_drivers! {
+    fn a_refused_connection_is_503(driver) {
+        let (_socket, nobody) = refused();
+        Scene::with(driver, nobody).expects(503);
+    }
+
+    fn a_backend_that_does_not_exist_is_500(driver) {
+        let sound = origin();
+        let gateway = gateway(driver)
+            .backend("sound", &[sound.address()])
+            .rule(
+                "{matches: [{path: {value: /broken}}], backendRefs: \
+                 [{group: gateway-system.io, kind: Backend, name: nobody}]}",
+            )
+            .rule("{backendRefs: [{@sound}]}")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/broken").expects(500);
+        client.gets("/").expects(200);
+    }
+
+    fn no_route_is_404(driver) {
+        let sound = origin();
+        let gateway = gateway(driver)
+            .backend("sound", &[sound.address()])
+            .rule("{matches: [{path: {value: /known}}], backendRefs: [{@sound}]}")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/unknown").expects(404);
+        client.gets("/knownbutlonger").expects(404);
+        client.gets("/known/below").expects(200);
+    }
+
+    fn an_origin_that_closes_without_an_answer_is_502(driver) {
+        let broken = origin().replies(Reply::at_once().reads_the_body().closes());
+        Scene::with(driver, broken.address()).expects(502);
+    }
+
+    fn an_origin_that_resets_without_an_answer_is_502(driver) {
+        let broken = origin().replies(Reply::at_once().reads_the_body().resets());
+        Scene::with(driver, broken.address()).expects(502);
+    }
+
+    fn an_origin_that_closes_at_once_is_502_or_503(driver) {
+        let broken = origin().on_accept(Reply::at_once().closes());
+        let scene = Scene::with(driver, broken.address());
+        let answer = scene.ask(Client::reads);
+        assert!(matches!(answer.status(), 502 | 503), "{answer}");
+    }
+
+    fn an_origin_that_resets_at_once_is_502_or_503(driver) {
+        let broken = origin().on_accept(Reply::at_once().resets());
+        let scene = Scene::with(driver, broken.address());
+        let answer = scene.ask(Client::reads);
+        assert!(matches!(answer.status(), 502 | 503), "{answer}");
+    }
+
+    fn garbage_is_502(driver) {
+        let broken = origin().replies(raw("\u{1}\u{2}\u{3} this is not HTTP\r\n\r\n"));
+        Scene::with(driver, broken.address()).expects(502);
+    }
+
+    fn half_a_head_is_502(driver) {
+        let broken = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Le").closes());
+        Scene::with(driver, broken.address()).expects(502);
+    }
+
+    fn a_head_without_an_end_is_502(driver) {
+        let endless = format!("HTTP/1.1 200 OK\r\nX-Long: {}", "a".repeat(200_000));
+        let broken = origin().replies(raw(endless).stalls());
+        Scene::with(driver, broken.address()).expects(502);
+    }
+
+    fn a_flood_of_interim_responses_ends(driver) {
+        let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(50_000);
+        let broken = origin().replies(raw(flood).closes());
+        let scene = Scene::with(driver, broken.address());
+        scene.ask(|client| {
+            loop {
+                match client.reply_to("GET") {
+                    Ok(answer) if answer.status() == 103 => {}
+                    Ok(answer) => break assert_eq!(answer.status(), 502),
+                    Err(cut) => break assert!(cut.by_peer(), "{cut}"),
+                }
+            }
+        });
+    }
+
+    fn silence_is_504(driver) {
+        let broken = origin().replies(Reply::at_once().stalls());
+        Scene::with(driver, broken.address()).expects(504);
+    }
+
+    fn a_response_cut_in_its_body_never_looks_whole(driver) {
+        let halves = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
+        ];
+        for half in halves {
+            for ending in [raw(half).closes(), raw(half).resets()] {
+                let broken = origin().replies(ending);
+                let scene = Scene::with(driver, broken.address());
+                let cut = scene.ask(Client::expects_broken_response);
+                same_bytes(&cut.body, b"half".get(..cut.body.len()).unwrap_or_default());
+            }
+        }
+    }
+
+    fn a_body_until_close_that_ends_by_a_reset_never_looks_whole(driver) {
+        let broken = origin().replies(raw("HTTP/1.1 200 OK\r\n\r\nhalf").resets());
+        let scene = Scene::with(driver, broken.address());
+        scene.ask(Client::expects_broken_response);
+    }
+
+    fn an_origin_that_dies_takes_only_its_own_requests(driver) {
+        let broken = origin().replies(Reply::at_once().stalls());
+        let scene = Scene::with(driver, broken.address());
+        let answer = scene.ask(|client| {
+            broken.waits_for_requests(1);
+            broken.stop();
+            client.reads()
+        });
+        assert!(matches!(answer.status(), 502 | 503), "{answer}");
+        scene.expects(503);
+    }
+
+    fn a_client_that_leaves_takes_its_upstream_request_along(driver) {
+        let broken = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver).routes_to(&broken).start();
+        let mut client = gateway.client();
+        client.gets("/broken");
+        broken.waits_for_requests(1);
+        client.resets();
+        broken.waits_for_hangup();
+    }
+}

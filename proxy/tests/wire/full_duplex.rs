@@ -1,0 +1,74 @@
+//! Both directions flow at once, and neither buffers more than its share.
+
+use std::time::Duration;
+
+use crate::support::{MOMENT, Reply, Tally, gateway, on_both_drivers, origin};
+
+/// What may lie between a slow reader and its writer: our 64 KiB each way, and the kernel's send and
+/// receive buffers of two connections, which grow to 4 and 6 MiB.
+const MOST_IN_FLIGHT: u64 = 24 << 20;
+const FAR_MORE: usize = 256 << 20;
+
+on_both_drivers! {
+    fn a_response_begins_while_the_request_goes_on(driver) {
+        let origin = origin().replies(
+            Reply::at_once()
+                .reads(5)
+                .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+                .reads(5)
+                .sends("3\r\nbye\r\n0\r\n\r\n"),
+        );
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
+        assert_eq!(client.reads_head().status(), 200);
+        assert_eq!(client.reads_bytes(7), b"2\r\nhi\r\n");
+        client.sends("later");
+        assert_eq!(client.reads_bytes(13), b"3\r\nbye\r\n0\r\n\r\n");
+    }
+
+    fn a_slow_reader_bounds_what_is_read_from_the_origin(driver) {
+        let sent = Tally::default();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
+        let origin = origin().replies(
+            Reply::at_once().reads_the_body().sends(head).pours(FAR_MORE, &sent),
+        );
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let before = gateway.resident_bytes();
+        let mut client = gateway.client();
+        client.gets("/").reads_head();
+        let in_flight = sent.settled(MOMENT);
+        assert!(in_flight < MOST_IN_FLIGHT, "{in_flight} bytes were taken for a client that reads none");
+        let grown = gateway.resident_bytes().saturating_sub(before);
+        assert!(grown < 4 << 20, "{grown} bytes of memory for one slow reader");
+    }
+
+    fn a_slow_origin_bounds_what_is_read_from_the_client(driver) {
+        let origin = origin().replies(Reply::at_once().waits_for(&crate::support::Gate::default()));
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let before = gateway.resident_bytes();
+        let mut client = gateway.client();
+        client.sends(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {FAR_MORE}\r\n\r\n"));
+        let sent = client.sends_until_full(FAR_MORE) as u64;
+        assert!(sent < MOST_IN_FLIGHT, "{sent} bytes were taken for an origin that reads none");
+        let grown = gateway.resident_bytes().saturating_sub(before);
+        assert!(grown < 4 << 20, "{grown} bytes of memory for one slow origin");
+    }
+
+    fn a_neighbour_of_a_stuck_connection_is_served(driver) {
+        let sent = Tally::default();
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FAR_MORE}\r\n\r\n");
+        let origin = origin().replies_to(
+            "/stuck",
+            Reply::at_once().sends(head).pours(FAR_MORE, &sent),
+        );
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut stuck = gateway.client();
+        stuck.gets("/stuck").reads_head();
+        sent.settled(Duration::from_millis(50));
+        let mut neighbour = gateway.client();
+        for _ in 0..20 {
+            neighbour.gets("/").expects(200);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Clients that end their half of the connection early still get their answers.
+
+use crate::support::{Gate, Reply, gateway, on_both_drivers, origin};
+
+on_both_drivers! {
+    fn a_client_that_finished_sending_gets_its_answer(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.gets("/").finishes().expects(200);
+        client.expects_close();
+    }
+
+    fn also_when_the_origin_is_slow(driver) {
+        let gate = Gate::default();
+        let slow = Reply::at_once().reads_the_body().waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
+        let origin = origin().replies(slow);
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.posts("/", "body").finishes();
+        origin.waits_for_complete(1);
+        gate.open();
+        // A client that half-closes cannot be told from one that left (nginx answers 499 to both):
+        // a whole answer or a clean end, never half an answer.
+        match client.reply_to("POST") {
+            Ok(answer) => assert_eq!(answer.text(), "slow"),
+            Err(cut) => assert!(cut.by_peer() && cut.is_empty(), "{cut}"),
+        }
+    }
+
+    fn pipelined_requests_before_the_end_are_all_answered(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.gets("/1").gets("/2").posts("/3", "body").finishes();
+        for _ in 0..3 {
+            client.expects(200);
+        }
+        client.expects_close();
+        assert_eq!(origin.requests().len(), 3);
+    }
+
+    fn a_request_cut_short_is_never_completed_for_the_client(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf").finishes();
+        match client.reply_to("POST") {
+            Ok(answer) => assert_eq!(answer.status(), 400),
+            Err(cut) => assert!(cut.by_peer() && cut.is_empty(), "{cut}"),
+        }
+        origin.waits_for_hangup();
+        assert!(origin.requests().iter().all(|request| !request.complete));
+    }
+}

@@ -1,0 +1,117 @@
+//! A changed configuration is in force soon, and no request notices the change.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::support::{Gateway, PATIENCE, gateway, ok, on_both_drivers, origin};
+
+/// Asks on new connections until this answer comes.
+#[track_caller]
+fn waits_for_body(gateway: &Gateway, body: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let answer = gateway.client().gets("/").reads();
+        if answer.text() == body {
+            return;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "still {answer}\n{}",
+            gateway.log()
+        );
+    }
+}
+
+on_both_drivers! {
+    fn a_change_under_load_fails_no_request(driver) {
+        let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
+        let base = gateway(driver)
+            .backend("old", &[old.address()])
+            .backend("new", &[new.address()])
+            .shards(2);
+        let (before, after) = (
+            base.clone().rule("{backendRefs: [{@old}]}"),
+            base.rule("{backendRefs: [{@new}]}"),
+        );
+        let gateway = before.clone().start();
+        let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut client = gateway.client();
+                    while !stop.load(Ordering::Relaxed) {
+                        client.gets("/").expects(200);
+                        served.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..5 {
+                gateway.reconfigure(&after);
+                waits_for_body(&gateway, "new");
+                gateway.reconfigure(&before);
+                waits_for_body(&gateway, "old");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(served.into_inner() > 0);
+    }
+
+    fn a_kept_connection_sees_the_change(driver) {
+        let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
+        let base = gateway(driver).backend("old", &[old.address()]).backend("new", &[new.address()]);
+        let gateway = base.clone().rule("{backendRefs: [{@old}]}").start();
+        let mut client = gateway.client();
+        assert_eq!(client.gets("/").expects(200).text(), "old");
+        gateway.reconfigure(&base.rule("{backendRefs: [{@new}]}"));
+        waits_for_body(&gateway, "new");
+        assert_eq!(client.gets("/").expects(200).text(), "new");
+    }
+
+    fn a_listener_comes_and_goes(driver) {
+        let origin = origin();
+        let one = gateway(driver).routes_to(&origin);
+        let two = one.clone().listener("second").rule_of("second", "{backendRefs: [{@origin}]}");
+        let mut gateway = one.clone().start();
+        let second = gateway.adds_port();
+        gateway.reconfigure(&two);
+        gateway.waits_until_listening_on(second);
+        crate::support::client(second).gets("/").expects(200);
+
+        let mut kept = gateway.client();
+        kept.gets("/").expects(200);
+        gateway.reconfigure(&one);
+        gateway.waits_until_refused_on(second);
+        kept.gets("/").expects(200);
+    }
+
+    fn a_broken_file_changes_nothing_and_is_named(driver) {
+        let origin = origin();
+        let good = gateway(driver).routes_to(&origin);
+        let gateway = good.clone().start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        gateway.rewrite("apiVersion: v1\nkind: [unclosed\n");
+        gateway.waits_for_log("gateway.yaml");
+        client.gets("/").expects(200);
+        gateway.client().gets("/").expects(200);
+
+        let other = crate::support::origin().replies(ok("mended"));
+        gateway.reconfigure(&good.without_rules().routes_to(&other));
+        waits_for_body(&gateway, "mended");
+    }
+
+    fn a_request_under_way_ends_as_it_began(driver) {
+        let gate = crate::support::Gate::default();
+        let slow = crate::support::Reply::at_once().waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nold");
+        let (old, new) = (origin().replies_to("/slow", slow), origin().replies(ok("new")));
+        let base = gateway(driver).backend("old", &[old.address()]).backend("new", &[new.address()]);
+        let gateway = base.clone().rule("{backendRefs: [{@old}]}").start();
+        let mut client = gateway.client();
+        client.gets("/slow");
+        old.waits_for_requests(1);
+        gateway.reconfigure(&base.rule("{backendRefs: [{@new}]}"));
+        waits_for_body(&gateway, "new");
+        gate.open();
+        assert_eq!(client.expects(200).text(), "old");
+    }
+}

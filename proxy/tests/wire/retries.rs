@@ -1,0 +1,186 @@
+//! Retries: which failures are retried, how often, and where.
+
+use crate::support::{
+    Gate, Reply, gateway, ok, on_both_drivers, origin, pattern, refused, same_bytes, status,
+};
+
+on_both_drivers! {
+    fn listed_codes_are_retried(driver) {
+        let origin = origin().replies_once(status(503)).replies_once(status(503));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().gets("/").expects(200);
+        assert_eq!(origin.requests().len(), 3);
+    }
+
+    fn other_codes_are_not(driver) {
+        let origin = origin().replies_once(status(500));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().gets("/").expects(500);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn the_last_code_is_returned(driver) {
+        let origin = origin().replies(status(503));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 3, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().gets("/").expects(503);
+        assert_eq!(origin.requests().len(), 4, "attempts are extra tries");
+    }
+
+    fn nothing_is_retried_unasked_once_an_origin_may_have_acted(driver) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().resets());
+        let gateway = gateway(driver).routes_to(&origin).start();
+        gateway.client().posts("/", "once").expects(502);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn resets_are_retried_where_retries_are_asked_for(driver) {
+        let origin = origin().replies_once(Reply::at_once().reads_the_body().resets());
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 1, backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().gets("/").expects(200);
+        assert_eq!(origin.requests().len(), 2);
+    }
+
+    fn a_refused_connection_is_tried_at_another_endpoint(driver) {
+        let origin = origin();
+        let (_socket, nobody) = refused();
+        let gateway = gateway(driver)
+            .backend("both", &[nobody, origin.address()])
+            .rule("{backendRefs: [{@both}]}")
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..20 {
+            client.gets("/").expects(200);
+        }
+        assert_eq!(origin.requests().len(), 20);
+    }
+
+    fn a_retry_goes_to_another_endpoint_first(driver) {
+        let bad = origin().replies(status(503));
+        let good = origin();
+        let gateway = gateway(driver)
+            .backend("both", &[bad.address(), good.address()])
+            .rule("{retry: {attempts: 1, codes: [503], backoff: 10ms}, backendRefs: [{@both}]}")
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..10 {
+            client.gets("/").expects(200);
+        }
+        assert_eq!(good.requests().len(), 10);
+    }
+
+    fn exhausted_connection_errors_are_503(driver) {
+        let (_socket, nobody) = refused();
+        let gateway = gateway(driver)
+            .backend("nobody", &[nobody])
+            .rule("{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@nobody}]}")
+            .start();
+        gateway.client().gets("/").expects(503);
+    }
+
+    fn a_body_is_sent_again_whole(driver) {
+        let body = pattern(40_000);
+        let origin = origin().replies_once(status(503)).replies_once(Reply::at_once().reads(100).resets());
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 3, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().posts("/", &body).expects(200);
+        let requests = origin.requests();
+        assert_eq!(requests.len(), 3);
+        same_bytes(&requests[0].body, &body);
+        same_bytes(&requests[2].body, &body);
+    }
+
+    fn a_body_too_large_to_keep_is_not_sent_again(driver) {
+        let body = pattern(1 << 20);
+        let origin = origin().replies(status(503));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 3, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().posts("/", &body).expects(503);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn a_try_that_times_out_is_retried_and_ends_in_504(driver) {
+        let origin = origin().replies_once(Reply::at_once().stalls());
+        let rule = "{retry: {attempts: 1, codes: [503], backoff: 10ms}, \
+                    timeouts: {request: 8s, backendRequest: 300ms}, backendRefs: [{@origin}]}";
+        let gateway = gateway(driver).backend("origin", &[origin.address()]).rule(rule).start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        assert_eq!(origin.requests().len(), 2);
+
+        origin.now_replies(Reply::at_once().stalls());
+        client.gets("/").expects(504);
+        assert_eq!(origin.requests().len(), 4);
+    }
+
+    fn the_request_timeout_spans_all_tries(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let rule = "{retry: {attempts: 100, backoff: 10ms}, \
+                    timeouts: {request: 700ms, backendRequest: 200ms}, backendRefs: [{@origin}]}";
+        let gateway = gateway(driver).backend("origin", &[origin.address()]).rule(rule).start();
+        gateway.client().gets("/").expects(504);
+        let tries = origin.requests().len();
+        assert!((2..=4).contains(&tries), "{tries} tries in 700 ms");
+    }
+
+    fn nothing_is_retried_once_the_answer_has_begun(driver) {
+        let cut = Reply::at_once()
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            .resets();
+        let origin = origin().replies(cut);
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 2, backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().gets("/").expects_broken_response();
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn the_budget_keeps_retries_from_making_an_outage(driver) {
+        let gate = Gate::default();
+        let fail = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+        let origin = origin().replies(fail);
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{retry: {attempts: 1, codes: [503], backoff: 500ms}, backendRefs: [{@origin}]}")
+            .policy("retryBudget: {percent: 20, floor: 2}")
+            .policy("ejection: {consecutiveFailures: 1000}")
+            .start();
+        let mut clients: Vec<_> = (0..30).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(30);
+        gate.open();
+        for client in &mut clients {
+            client.expects(503);
+        }
+        let retries = origin.requests().len() - 30;
+        assert!(retries <= 8, "{retries} retries of 30 requests in flight, 20 % are allowed");
+    }
+
+    fn a_stale_pooled_connection_is_replaced_unseen(driver) {
+        let origin = origin().replies(ok("ok").closes());
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        for _ in 0..50 {
+            client.gets("/").expects(200);
+        }
+        assert_eq!(origin.requests().len(), 50, "none is sent twice");
+    }
+}

@@ -1,0 +1,85 @@
+//! Session persistence: a session stays with its endpoint, by cookie or by header.
+
+use crate::support::{Client, Message, Origin, gateway, ok, on_both_drivers, origin};
+
+const COOKIE: &str =
+    "{sessionPersistence: {sessionName: who, type: Cookie}, backendRefs: [{@all}]}";
+const HEADER: &str =
+    "{sessionPersistence: {sessionName: X-Who, type: Header}, backendRefs: [{@all}]}";
+
+fn named_origins() -> Vec<Origin> {
+    ["a", "b", "c"]
+        .into_iter()
+        .map(|name| origin().replies(ok(name)))
+        .collect()
+}
+
+fn addresses(origins: &[Origin]) -> Vec<std::net::SocketAddr> {
+    origins.iter().map(Origin::address).collect()
+}
+
+fn ask(client: &mut Client, field: &str) -> Message {
+    client
+        .sends(format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n"))
+        .expects(200)
+}
+
+/// The `name=value` of the cookie that a response sets.
+fn cookie(response: &Message) -> String {
+    let set = response.value("set-cookie").expect("a cookie is set");
+    set.split(';').next().unwrap_or_default().to_owned()
+}
+
+on_both_drivers! {
+    fn a_cookie_keeps_a_session_at_its_endpoint(driver) {
+        let origins = named_origins();
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).shards(2).start();
+        let first = ask(&mut gateway.client(), "X-A: b");
+        let cookie = cookie(&first);
+        assert!(cookie.starts_with("who="), "{cookie}");
+        for _ in 0..30 {
+            let again = ask(&mut gateway.client(), &format!("Cookie: other=1; {cookie}; more=2"));
+            assert_eq!(again.text(), first.text());
+        }
+    }
+
+    fn a_header_keeps_a_session_at_its_endpoint(driver) {
+        let origins = named_origins();
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(HEADER).shards(2).start();
+        let first = ask(&mut gateway.client(), "X-A: b");
+        let token = first.value("x-who").expect("a token is given").to_owned();
+        for _ in 0..30 {
+            let again = ask(&mut gateway.client(), &format!("X-Who: {token}"));
+            assert_eq!(again.text(), first.text());
+        }
+    }
+
+    fn without_a_token_requests_are_balanced(driver) {
+        let origins = named_origins();
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();
+        let mut client = gateway.client();
+        let seen: std::collections::BTreeSet<String> =
+            (0..60).map(|_| ask(&mut client, "X-A: b").text()).collect();
+        assert_eq!(seen.len(), 3);
+    }
+
+    fn a_forged_token_is_no_token(driver) {
+        let origins = named_origins();
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();
+        let mut client = gateway.client();
+        for forged in ["who=", "who=127.0.0.1:1", "who=%%%", "who=AAAAAAAAAAAAAAAA", "who=\u{e9}"] {
+            ask(&mut client, &format!("Cookie: {forged}"));
+        }
+    }
+
+    fn a_session_of_a_dead_endpoint_moves_on(driver) {
+        let origins = named_origins();
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();
+        let first = ask(&mut gateway.client(), "X-A: b");
+        let cookie = cookie(&first);
+        let index = ["a", "b", "c"].iter().position(|name| *name == first.text());
+        origins[index.expect("one of them answered")].stop();
+        let moved = ask(&mut gateway.client(), &format!("Cookie: {cookie}"));
+        assert_ne!(moved.text(), first.text());
+    }
+}

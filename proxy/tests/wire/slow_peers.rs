@@ -1,0 +1,96 @@
+//! Many slow peers cost little and slow nobody else down.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Reply, gateway, on_both_drivers, origin};
+
+const SLOW: usize = 300;
+
+/// Far above anything a loaded machine needs for one request, far below any timeout.
+const PROMPT: Duration = Duration::from_secs(2);
+
+#[track_caller]
+fn is_prompt(neighbour: &mut Client) {
+    for _ in 0..20 {
+        let begun = Instant::now();
+        neighbour.gets("/").expects(200);
+        assert!(
+            begun.elapsed() < PROMPT,
+            "a neighbour waited {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+on_both_drivers! {
+    fn slow_heads_slow_nobody_down(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let before = gateway.resident_bytes();
+        let mut slow: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
+        for client in &mut slow {
+            client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
+        }
+        is_prompt(&mut gateway.client());
+        let each = gateway.resident_bytes().saturating_sub(before) / SLOW as u64;
+        assert!(each < 128 * 1024, "{each} bytes for one unfinished head");
+        for client in &mut slow {
+            client.sends("x\r\n\r\n").expects(200);
+        }
+    }
+
+    fn slow_bodies_slow_nobody_down(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut slow: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
+        for client in &mut slow {
+            client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha");
+        }
+        origin.waits_for_requests(SLOW);
+        is_prompt(&mut gateway.client());
+        for client in &mut slow {
+            client.sends("lf").expects(200);
+        }
+    }
+
+    fn slow_origins_slow_nobody_down(driver) {
+        let origin = origin().replies_to("/slow", Reply::at_once().stalls());
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut slow: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
+        for client in &mut slow {
+            client.gets("/slow");
+        }
+        origin.waits_for_requests(SLOW);
+        is_prompt(&mut gateway.client());
+    }
+
+    fn idle_connections_cost_little(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        gateway.client().gets("/").expects(200);
+        let before = gateway.resident_bytes();
+        let mut idle: Vec<Client> = (0..SLOW).map(|_| gateway.client()).collect();
+        for client in &mut idle {
+            client.gets("/").expects(200);
+        }
+        let each = gateway.resident_bytes().saturating_sub(before) / SLOW as u64;
+        assert!(each < 64 * 1024, "{each} bytes for one idle connection");
+        for client in &mut idle {
+            client.gets("/").expects(200);
+        }
+    }
+
+    fn connections_that_come_and_go_leave_nothing_behind(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        gateway.client().gets("/").expects(200);
+        let before = gateway.open_files();
+        for _ in 0..500 {
+            gateway.client().gets("/").expects(200);
+        }
+        for _ in 0..200 {
+            gateway.client().resets();
+        }
+        gateway.waits_for_open_files_at_most(before + 8);
+    }
+}

@@ -1,0 +1,123 @@
+//! Every wait has an end, and `0s` takes it away.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin};
+
+on_both_drivers! {
+    fn a_head_that_trickles_in_is_cut_off(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 500ms").start();
+        let mut client = gateway.client();
+        let begun = Instant::now();
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ");
+        // A byte now and then does not move an absolute deadline.
+        while begun.elapsed() < Duration::from_secs(1) {
+            client.sends("x");
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        client.expects(408);
+        client.expects_end();
+        assert!(begun.elapsed() < Duration::from_secs(3), "took {:?}", begun.elapsed());
+        assert!(origin.requests().is_empty());
+    }
+
+    fn a_route_gives_up_on_a_stalled_backend(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{timeouts: {request: 300ms}, backendRefs: [{@origin}]}")
+            .start();
+        let mut client = gateway.client();
+        let begun = Instant::now();
+        client.gets("/").expects(504);
+        assert!(begun.elapsed() >= Duration::from_millis(300));
+        assert!(begun.elapsed() < Duration::from_secs(3), "took {:?}", begun.elapsed());
+        origin.waits_for_hangup();
+        origin.now_replies(ok("ok"));
+        client.gets("/").expects(200);
+    }
+
+    fn one_try_gives_up_after_the_backend_timeout(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{timeouts: {request: 30s, backendRequest: 300ms}, backendRefs: [{@origin}]}")
+            .start();
+        gateway.client().gets("/").expects(504);
+        origin.waits_for_hangup();
+    }
+
+    fn zero_means_never(driver) {
+        let gate = Gate::default();
+        let slow = Reply::at_once().waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let origin = origin().replies(slow);
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{timeouts: {request: 0s, backendRequest: 0s}, backendRefs: [{@origin}]}")
+            .limits("responseHeadTimeout: 200ms")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/").expects_silence().expects_silence().expects_silence();
+        gate.open();
+        client.expects(200);
+    }
+
+    fn a_response_that_has_begun_is_cut_by_the_request_timeout(driver) {
+        let origin = origin().replies(
+            Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").stalls(),
+        );
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{timeouts: {request: 300ms}, backendRefs: [{@origin}]}")
+            .start();
+        let cut = gateway.client().gets("/").expects_broken_response();
+        assert_eq!(cut.status(), 200);
+        origin.waits_for_hangup();
+    }
+
+    fn a_silent_origin_meets_the_head_deadline_of_the_limits(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver).routes_to(&origin).limits("responseHeadTimeout: 300ms").start();
+        gateway.client().gets("/").expects(504);
+    }
+
+    fn a_body_that_stops_coming_is_408(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("bodyIdleTimeout: 300ms").start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf").expects(408);
+        client.expects_close();
+        origin.waits_for_hangup();
+        assert!(!origin.only_request().complete);
+    }
+
+    fn a_response_that_stalls_is_cut(driver) {
+        let origin = origin().replies(
+            Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").stalls(),
+        );
+        let gateway = gateway(driver).routes_to(&origin).limits("streamIdleTimeout: 300ms").start();
+        gateway.client().gets("/").expects_broken_response();
+    }
+
+    fn a_client_that_takes_nothing_is_let_go(driver) {
+        let sent = crate::support::Tally::default();
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n";
+        let origin = origin().replies(Reply::at_once().sends(head).pours(1_000_000_000, &sent));
+        let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 500ms").start();
+        let mut client = gateway.client();
+        client.gets("/").reads_head();
+        origin.waits_for_hangup();
+    }
+
+    fn an_idle_tunnel_ends(driver) {
+        let switch = "HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n";
+        let origin = origin().replies(Reply::at_once().sends(switch).echoes());
+        let gateway = gateway(driver).routes_to(&origin).limits("streamIdleTimeout: 300ms").start();
+        let mut client = gateway.client();
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+        assert_eq!(client.reads_head().status(), 101);
+        client.expects_end();
+    }
+}

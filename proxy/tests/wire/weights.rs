@@ -1,0 +1,69 @@
+//! Backends get their share, request by request.
+
+use crate::support::{Origin, gateway, on_both_drivers, origin};
+
+fn share(origin: &Origin) -> usize {
+    origin.requests().len()
+}
+
+on_both_drivers! {
+    fn requests_are_shared_by_weight(driver) {
+        let (one, three, none) = (origin(), origin(), origin());
+        let gateway = gateway(driver)
+            .backend("one", &[one.address()])
+            .backend("three", &[three.address()])
+            .backend("none", &[none.address()])
+            .rule("{backendRefs: [{@one, weight: 1}, {@three, weight: 3}, {@none, weight: 0}]}")
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..1000 {
+            client.gets("/").expects(200);
+        }
+        assert_eq!(share(&none), 0);
+        // Five standard deviations of a fair draw: 5 * sqrt(1000 * 0.25 * 0.75).
+        assert!(share(&one).abs_diff(250) <= 69, "{} of 1000 for a weight of 1/4", share(&one));
+        assert_eq!(share(&one) + share(&three), 1000);
+    }
+
+    fn the_share_of_an_invalid_backend_is_500(driver) {
+        let good = origin();
+        let gateway = gateway(driver)
+            .backend("good", &[good.address()])
+            .rule("{backendRefs: [{@good}, {group: gateway-system.io, kind: Backend, name: missing}]}")
+            .start();
+        let mut client = gateway.client();
+        let mut failed = 0;
+        for _ in 0..200 {
+            match client.gets("/").reads().status() {
+                200 => {}
+                500 => failed += 1,
+                other => panic!("{other}"),
+            }
+        }
+        assert!((65..=135).contains(&failed), "{failed} of 200 for half of the weight");
+    }
+
+    fn all_weights_zero_is_500(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{backendRefs: [{@origin, weight: 0}]}")
+            .start();
+        gateway.client().gets("/").expects(500);
+        assert_eq!(share(&origin), 0);
+    }
+
+    fn endpoints_of_a_backend_all_get_requests(driver) {
+        let origins = [origin(), origin(), origin()];
+        let addresses: Vec<_> = origins.iter().map(Origin::address).collect();
+        let gateway =
+            gateway(driver).backend("all", &addresses).rule("{backendRefs: [{@all}]}").start();
+        let mut client = gateway.client();
+        for _ in 0..300 {
+            client.gets("/").expects(200);
+        }
+        for origin in &origins {
+            assert!(share(origin) > 20, "an endpoint got {} of 300", share(origin));
+        }
+    }
+}
