@@ -55,7 +55,7 @@ fn run(args: &RunArgs) -> Result<()> {
     let sources: Vec<_> = args.config.iter().map(|p| translate::admit::Source::from_bytes(p.display().to_string(), std::fs::read(p).unwrap())).collect();
     let mut configuration = translate::admit::Configuration::default();
     for finding in configuration.reload(&sources).findings { tracing::warn!("{finding}"); }
-    let translation = translate::translate(configuration.store(), &translate::Options::default());
+    let translation = translate::translate(configuration.store(), &translate::Options::machine());
     let mut options = config::compile::CompileOptions::new(plan.shards);
     options.access_log.off = args.access_log == proxy::args::AccessLogDefault::Off;
     let snapshot = config::compile::Compiler::default().compile(&translation.model, &config::dns::Resolved::default(), &options);
