@@ -196,7 +196,7 @@ impl Relay<'_> {
         segment: &mut Segment,
         moved: &mut Moved,
     ) -> Result<(), RelayError> {
-        self.count(segment.payload, moved)?;
+        self.count(segment.payload, decoder, moved)?;
         if self.outward == Outward::Chunked && segment.payload > 0 {
             moved.end_chunk(out);
             encode::chunk_head(out, segment.payload);
@@ -255,10 +255,17 @@ impl Relay<'_> {
         })
     }
 
-    fn count(&self, payload: usize, moved: &mut Moved) -> Result<(), RelayError> {
+    /// A body that announces more than the limit is not read up to it.
+    fn count(
+        &self,
+        payload: usize,
+        decoder: &BodyDecoder,
+        moved: &mut Moved,
+    ) -> Result<(), RelayError> {
         moved.payload = moved.payload.saturating_add(payload as u64);
+        let announced = moved.payload.saturating_add(decoder.announced());
         match self.limit {
-            Some(limit) if moved.payload > limit => Err(RelayError::TooLarge),
+            Some(limit) if announced > limit => Err(RelayError::TooLarge),
             _ => Ok(()),
         }
     }

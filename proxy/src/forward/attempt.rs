@@ -156,7 +156,6 @@ impl<'a> Attempt<'a> {
                 tunnel::run(exchange, &connection, &mut buffer).await.map_err(Ended::Final)
             }
             Ok(Responded::Whole { reusable, after }) => {
-                upload.settle(exchange.buffer);
                 if reusable && buffer.is_empty() {
                     shard.pool.put(self.endpoint.id, connection, shard);
                 }

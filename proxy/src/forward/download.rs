@@ -148,14 +148,15 @@ impl Download<'_, '_> {
         }
         self.encode_head(length, side);
         self.buffer.consume(length);
-        side.record.status = side.response.status;
-        side.record.answered = true;
-        let switched = side.response.status == 101;
         side.decoder.reset(framing);
+        // Nothing has been sent yet, so a body that is broken from the start can still be a 502.
         let first = side
             .decoder
             .decode(self.buffer.filled_mut())
-            .map_err(|error| Failure::because(FailureKind::ResponseBroken, error.reason()))?;
+            .map_err(|error| Failure::because(FailureKind::UpstreamGarbage, error.reason()))?;
+        side.record.status = side.response.status;
+        side.record.answered = true;
+        let switched = side.response.status == 101;
         let relay = Relay {
             from: self.attempt.upstream(self.connection, &self.connection.deadline),
             to: side.client,

@@ -37,7 +37,7 @@ pub(crate) async fn forward<'a>(
     }
     let mut upload = Upload::begin(exchange, rule)?;
     let result = with_retries(exchange, matched, drawn, &mut upload).await;
-    upload.finish(exchange.shard);
+    upload.finish(exchange.buffer, exchange.shard);
     result
 }
 

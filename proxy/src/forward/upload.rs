@@ -8,6 +8,7 @@ use crate::net::Buffer;
 use crate::relay::{Moved, Outward, Relay, RelayError, Segment, Tap};
 use crate::request::Exchange;
 use crate::request::mirror::Feed;
+use crate::shard::Shard;
 use crate::upstream::retry::Replay;
 
 /// What a request's body needs of its exchange, apart from what the response needs.
@@ -138,7 +139,8 @@ impl Upload {
         result
     }
 
-    /// Takes the body that was sent whole out of the client's buffer.
+    /// Takes a body that was there from the start, and what we wrote around it, out of the client's
+    /// buffer: what follows is the next request. To be called however the request went.
     pub(crate) fn settle(&mut self, buffer: &mut Buffer) {
         if self.whole {
             buffer.consume(self.sent.front + self.first.consumed);
@@ -147,10 +149,11 @@ impl Upload {
         }
     }
 
-    /// Gives what was kept back to the shard.
-    pub(crate) fn finish(self, shard: &crate::shard::Shard) {
-        if let Kept::All(buffer) = self.kept {
-            shard.buffers.put(buffer);
+    /// Settles the body, and gives what was kept of it back to the shard.
+    pub(crate) fn finish(mut self, buffer: &mut Buffer, shard: &Shard) {
+        self.settle(buffer);
+        if let Kept::All(kept) = self.kept {
+            shard.buffers.put(kept);
         }
     }
 }

@@ -68,10 +68,18 @@ impl<'a> Exchange<'a> {
         status: StatusCode,
         body: &[u8],
     ) -> Result<After, Failure> {
-        let persist = match self.has_whole_request() {
-            true => self.persistence(),
-            false => Persist::Close,
-        };
+        let whole = self.has_whole_request();
+        let persist = if whole { self.persistence() } else { Persist::Close };
+        self.send_answer(status, body, persist).await
+    }
+
+    /// Sends an answer of our own; the connection lives on where `persist` says so.
+    pub(super) async fn send_answer(
+        &mut self,
+        status: StatusCode,
+        body: &[u8],
+        persist: Persist,
+    ) -> Result<After, Failure> {
         let Work { to_client: out, response_lines: lines, .. } = &mut *self.work;
         write_date(lines);
         out.clear();

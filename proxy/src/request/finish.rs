@@ -8,6 +8,7 @@ use xds::model::AccessLog;
 use crate::config::Rule;
 use crate::downstream::connection::Next;
 use crate::failure::{Failure, Then};
+use crate::http::h1::encode::Persist;
 use crate::http::head::Version;
 use crate::http::known::Known;
 use crate::limits::RETRY_AFTER;
@@ -56,10 +57,15 @@ impl Exchange<'_> {
         }
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_GATEWAY);
         let text = kind.text().as_bytes();
-        match (self.answer(status, text).await, kind.then()) {
-            (Ok(_), Then::Close) => After::End(Next::Linger),
-            (Ok(after), _) => after,
-            (Err(_), _) => After::End(Next::Close),
+        let answered = match kind.then() {
+            // What follows is not to be believed, so it is not looked at.
+            Then::Close => self.send_answer(status, text, Persist::Close).await,
+            Then::Keep | Then::Reset => self.answer(status, text).await,
+        };
+        match answered {
+            Ok(After::End(_)) => After::End(Next::Linger),
+            Ok(After::KeepAlive) => After::KeepAlive,
+            Err(_) => After::End(Next::Close),
         }
     }
 

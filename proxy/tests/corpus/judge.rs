@@ -48,7 +48,7 @@ fn clean_request(got: &Message) -> Result<(), String> {
         "not exactly one Host"
     } else if got.values("TE").iter().any(|te| *te != "trailers") {
         "TE with more than `trailers`"
-    } else if got.has("Connection") && !upgrade {
+    } else if got.has("Connection") && !upgrade && !got.has("TE") {
         "Connection without an upgrade"
     } else if [
         "Keep-Alive",

@@ -105,6 +105,16 @@ impl BodyDecoder {
         }
     }
 
+    /// How many bytes of payload are announced and have not come: of the body, or of its chunk.
+    #[must_use]
+    pub fn announced(&self) -> u64 {
+        match self.state {
+            State::Length(left) | State::Data(left) => left,
+            State::SizeLf { size } => size,
+            _ => 0,
+        }
+    }
+
     /// The trailers once the body is done, as lines of `name: value\r\n`, without those whose names
     /// frame, route or authenticate.
     #[must_use]
@@ -199,6 +209,10 @@ impl BodyDecoder {
     fn step_trailers(&mut self, byte: u8) -> Result<State, BodyError> {
         if self.raw.len() >= MAX_TRAILER_BYTES {
             return Err(BodyError::TrailersTooLarge);
+        }
+        // Nothing but a line feed comes after a carriage return, so nothing else is waited for.
+        if byte != b'\n' && self.raw.last() == Some(&b'\r') {
+            return Err(BodyError::Trailers);
         }
         self.raw.push(byte);
         if byte != b'\n' {
