@@ -234,6 +234,33 @@ pub const LOG_QUEUED_CHUNKS: usize = 64;
 /// Bytes kept of any one field of a log line that came from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 
+// Configuration.
+
+/// Quiet after a change of a file before it is read: 10 ms, so that files written together are read
+/// together.
+pub const CHANGE_QUIET: Duration = Duration::from_millis(10);
+/// Longest wait for that quiet, and for a writer to close its file: 100 ms.
+pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
+/// Between two looks at files that the kernel does not watch for us: 2 s.
+pub const FILE_POLL: Duration = Duration::from_secs(2);
+/// Between two tries to listen on a port that was refused: 3 s, so that a port another process gives
+/// up is taken soon.
+pub const BIND_RETRY: Duration = Duration::from_secs(3);
+/// Between two looks whether shards let go of old snapshots: 1 s.
+pub const SNAPSHOT_SWEEP: Duration = Duration::from_secs(1);
+/// Shortest time that an address of a name is good for, whatever its record says: 1 s.
+pub const DNS_TTL_MIN: Duration = Duration::from_secs(1);
+/// Longest time that an address of a name is good for: 5 min, so that a record that was wrong for a
+/// moment does not stay for a day.
+pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
+/// Wait after a name's first failed look-up: 1 s, doubled with every further one.
+pub const DNS_RETRY: Duration = Duration::from_secs(1);
+/// Longest wait after a failed look-up: 1 min.
+pub const DNS_RETRY_MAX: Duration = MINUTE;
+/// For how long a start waits for the first answers to its names: 2 s, so that the first requests
+/// find their backends, and an unreachable server holds nothing up.
+pub const DNS_START_WAIT: Duration = Duration::from_secs(2);
+
 /// HTTP/2 on client connections.
 pub mod h2 {
     use std::time::Duration;
