@@ -4,7 +4,10 @@
 
 pub mod compile;
 pub mod dns;
+pub mod files;
+pub mod publish;
 mod snapshot;
+pub mod watch;
 
 use std::sync::Arc;
 
