@@ -257,9 +257,9 @@ pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
 pub const DNS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed look-up: 1 min.
 pub const DNS_RETRY_MAX: Duration = MINUTE;
-/// For how long a start waits for the first answers to its names: 2 s, so that the first requests
+/// For how long a configuration waits for answers to its new names: 2 s, so that its first requests
 /// find their backends, and an unreachable server holds nothing up.
-pub const DNS_START_WAIT: Duration = Duration::from_secs(2);
+pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
 
 /// HTTP/2 on client connections.
 pub mod h2 {

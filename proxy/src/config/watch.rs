@@ -108,13 +108,12 @@ impl Watch {
 
     fn rewatch(&mut self) -> notify::Result<()> {
         self.interest = Interest::of(&self.paths);
-        let mut watcher = match self.watcher.take() {
-            Some(watcher) => watcher,
-            None => {
-                let sender = self.sender.clone();
-                // Whoever reads them may be gone already.
-                notify::recommended_watcher(move |event| drop(sender.send(event)))?
-            }
+        let mut watcher = if let Some(watcher) = self.watcher.take() {
+            watcher
+        } else {
+            let sender = self.sender.clone();
+            // Whoever reads them may be gone already.
+            notify::recommended_watcher(move |event| drop(sender.send(event)))?
         };
         for folder in self.watched.difference(&self.interest.folders) {
             // A folder that is gone has no watch any more.

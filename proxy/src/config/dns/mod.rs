@@ -6,6 +6,8 @@
 mod names;
 mod resolved;
 mod resolver;
+#[cfg(test)]
+pub(in crate::config) mod sample;
 
 pub use names::Names;
 pub use resolved::Resolved;
