@@ -251,6 +251,103 @@ pub const LOG_QUEUED_CHUNKS: usize = 64;
 /// Bytes kept of any one field of a log line that came from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 
+// Configuration.
+
+/// Quiet after a change of a file before it is read: 10 ms, so that files written together are read
+/// together.
+pub const CHANGE_QUIET: Duration = Duration::from_millis(10);
+/// Longest wait for that quiet, and for a writer to close its file: 100 ms.
+pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
+/// Between two looks at files that the kernel does not watch for us: 2 s.
+pub const FILE_POLL: Duration = Duration::from_secs(2);
+/// Between two tries to listen on a port that was refused: 3 s, so that a port another process gives
+/// up is taken soon.
+pub const BIND_RETRY: Duration = Duration::from_secs(3);
+/// Between two looks whether shards let go of old snapshots: 1 s.
+pub const SNAPSHOT_SWEEP: Duration = Duration::from_secs(1);
+/// Shortest time that an address of a name is good for, whatever its record says: 1 s.
+pub const DNS_TTL_MIN: Duration = Duration::from_secs(1);
+/// Longest time that an address of a name is good for: 5 min, so that a record that was wrong for a
+/// moment does not stay for a day.
+pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
+/// Wait after a name's first failed look-up: 1 s, doubled with every further one.
+pub const DNS_RETRY: Duration = Duration::from_secs(1);
+/// Longest wait after a failed look-up: 1 min.
+pub const DNS_RETRY_MAX: Duration = MINUTE;
+/// For how long a configuration waits for answers to its new names: 2 s, so that its first requests
+/// find their backends, and an unreachable server holds nothing up.
+pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
+
+/// HTTP/2 on client connections.
+pub mod h2 {
+    use std::time::Duration;
+
+    use super::KIB;
+
+    /// Streams at once: 100, as RFC 9113 asks for at least.
+    pub const STREAMS: u32 = 100;
+    /// Flow-control window of a stream: 64 KiB, one buffer.
+    pub const STREAM_WINDOW_BYTES: u32 = 65_535;
+    /// Flow-control window of a connection: 1 MiB.
+    pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+    /// `RST_STREAM` frames a second from the peer: 100 (CVE-2023-44487).
+    pub const RESETS_PER_SECOND: u32 = 100;
+    /// Streams after which the share of premature resets is judged: 500.
+    pub const PREMATURE_RESET_SAMPLE: u32 = 500;
+    /// Share of premature resets that ends the connection: 50 %.
+    pub const PREMATURE_RESET_PERCENT: u32 = 50;
+    /// Resets of ours that a peer can provoke in a connection's life: 500 (CVE-2025-8671).
+    pub const OWN_RESETS: u32 = 500;
+    /// PING frames a second: 100.
+    pub const PINGS_PER_SECOND: u32 = 100;
+    /// SETTINGS frames a second: 50.
+    pub const SETTINGS_PER_SECOND: u32 = 50;
+    /// CONTINUATION frames of a head: 20 (CVE-2024-27316).
+    pub const CONTINUATIONS_PER_HEAD: u32 = 20;
+    /// Empty DATA frames that do not end a stream: 100.
+    pub const EMPTY_DATA: u32 = 100;
+    /// Frames that wait to be sent: 10 000, of which `OUTBOUND_CONTROL_FRAMES` of control.
+    pub const OUTBOUND_FRAMES: usize = 10_000;
+    /// Control frames that wait to be sent: 1 000.
+    pub const OUTBOUND_CONTROL_FRAMES: usize = 1_000;
+    /// For how long responses are held for a peer whose windows are zero: 30 s.
+    pub const ZERO_WINDOW_HOLD: Duration = Duration::from_secs(30);
+    /// Bytes that one send coalesces: 64 KiB.
+    pub const COALESCE_BYTES: usize = 64 * KIB;
+}
+
+/// Tokens and key sets.
+pub mod jwt {
+    use std::time::Duration;
+
+    use super::{KIB, MINUTE};
+
+    /// Bytes of a token: 16 KiB, half of a head.
+    pub const TOKEN_BYTES: usize = 16 * KIB;
+    /// Keys tried for a token without `kid`: 4, since every try is a signature's check.
+    pub const KEYS_TRIED: usize = 4;
+    /// Difference of clocks borne in `exp`, `nbf` and `iat`: 60 s.
+    pub const CLOCK_SKEW: Duration = MINUTE;
+    /// Bytes of a key set: 1 MiB.
+    pub const KEY_SET_BYTES: usize = 1024 * KIB;
+    /// Keys of a key set: 100.
+    pub const KEY_SET_KEYS: usize = 100;
+    /// Age at which a key set is fetched again: 5 min where its answer names none.
+    pub const KEY_SET_TTL: Duration = Duration::from_mins(5);
+    /// Shortest age an answer can name: 1 min.
+    pub const KEY_SET_TTL_MIN: Duration = MINUTE;
+    /// Longest age an answer can name: 24 h.
+    pub const KEY_SET_TTL_MAX: Duration = DAY;
+    /// Between two fetches for an unknown `kid`: 30 s.
+    pub const KEY_SET_REFRESH_GAP: Duration = Duration::from_secs(30);
+    /// For how long the last good set serves while fetches fail: 24 h, then requests are denied.
+    pub const KEY_SET_STALE: Duration = DAY;
+    /// One fetch: 5 s.
+    pub const KEY_SET_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+    const DAY: Duration = Duration::from_hours(24);
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::{NonZeroU32, NonZeroU64};

@@ -174,7 +174,10 @@ impl Cluster {
     /// The endpoint of this id.
     #[must_use]
     pub fn endpoint(&self, id: Interned) -> Option<&Endpoint> {
-        let at = self.endpoints.binary_search_by_key(&id, |endpoint| endpoint.id).ok()?;
+        let at = self
+            .endpoints
+            .binary_search_by_key(&id, |endpoint| endpoint.id)
+            .ok()?;
         self.endpoints.get(at)
     }
 }

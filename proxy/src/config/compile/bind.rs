@@ -59,7 +59,8 @@ impl<'a> BindCompiler<'a, '_> {
     ) -> Bind {
         listeners.sort_by_cached_key(|listener| specificity(listener));
         let settings = self.connection_settings(bind, &listeners);
-        let gateway = RequestSettings::new(self.options).with(self.policies.of_gateway(&bind.gateway));
+        let gateway =
+            RequestSettings::new(self.options).with(self.policies.of_gateway(&bind.gateway));
         let address = address(bind);
         let hostnames = listeners.iter().map(|listener| listener.hostname.as_ref());
         let hosts = HostIndex::build(hostnames);

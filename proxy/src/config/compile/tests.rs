@@ -134,9 +134,7 @@ fn the_listener_of_a_host_is_the_most_specific_one() {
         ("c.example.com", "wild"),
         ("other", "http"),
     ] {
-        let found = bind
-            .listener(host)
-            .expect("every host is served");
+        let found = bind.listener(host).expect("every host is served");
         assert_eq!(section(&found.key), name, "{host}");
     }
 }
