@@ -1,10 +1,12 @@
 //! How long a translation takes: routes of one Gateway, each with a Service and two endpoints.
 
-#![expect(missing_docs, reason = "criterion's macros make public items")]
-
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use translate::admit::{Source, admit};
 use translate::{Options, Store, translate};
+
+/// As in the binaries.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn routes(criterion: &mut Criterion) {
     for count in [500, 5_000] {
