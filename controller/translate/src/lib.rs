@@ -35,9 +35,9 @@ pub struct Translation {
 pub fn translate(store: &Store, options: &Options) -> Translation {
     let world = World::of(store, options);
     let mut gateways = Gateways::of(&world);
-    let routes = resolve::http_route::resolve_all(&world, &mut gateways);
+    let mut routes = resolve::http_route::resolve_all(&world, &mut gateways);
     let policies = resolve::policy::resolve_all(&world, &gateways, &routes);
-    let model = lower::model(&world, &gateways, &routes, &policies);
+    let model = lower::model(&world, &gateways, &mut routes, &policies);
     let statuses = Statuses::of(&world, &gateways, &routes, &policies, &model);
     Translation { model, statuses }
 }

@@ -1,5 +1,6 @@
 //! The filters of a rule or of one of its backends.
 
+use std::fmt;
 use std::num::NonZeroU32;
 
 use xds::model::{Filters, Fraction, Mirror};
@@ -25,18 +26,17 @@ pub(crate) struct Scope<'s> {
 pub(crate) fn lower(
     scope: &Scope<'_>,
     specs: &[HttpRouteFilter],
-    at: &str,
+    at: impl fmt::Display,
     notes: &mut Notes,
 ) -> Filters {
     let mut filters = Filters::default();
     for (index, spec) in specs.iter().enumerate() {
-        let at = format!("{at}[{index}]");
         let refs_before = notes.refs.len();
         let result = add(scope, spec, &mut filters, notes);
         for problem in notes.refs.iter_mut().skip(refs_before) {
-            problem.field = format!("{at}.{}", problem.field);
+            problem.field = format!("{at}[{index}].{}", problem.field);
         }
-        notes.keep(result.map_err(|problem| problem.under(at)));
+        notes.keep(result.map_err(|problem| problem.under(format_args!("{at}[{index}]"))));
     }
     if filters.redirect.is_some() && filters.rewrite.is_some() {
         let message = "RequestRedirect and URLRewrite exclude each other: keep one of them";

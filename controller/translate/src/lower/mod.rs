@@ -13,7 +13,8 @@ pub(crate) mod rule;
 pub(crate) mod service;
 pub(crate) mod session;
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::iter;
 
 use xds::model::{
     BackendKey, Bind, BindKey, Listener, Model, Order, Policy, Route, RouteKey, ServiceKey, Target,
@@ -30,14 +31,17 @@ use in_use::InUse;
 pub(crate) fn model(
     world: &World<'_>,
     gateways: &Gateways<'_>,
-    routes: &[HttpRoute<'_>],
+    routes: &mut [HttpRoute<'_>],
     policies: &[ResolvedPolicy<'_>],
 ) -> Model {
     let mut model = Model::default();
     add_listeners(&mut model, gateways);
+    let mut rules = Vec::new();
     for route in routes {
-        add_route(&mut model, route, gateways);
+        add_route(&mut rules, &model, route, gateways);
     }
+    let rules = rules.into_iter().map(|route| (route.key.clone(), route));
+    model.routes = rules.collect();
     add_targets(&mut model, world);
     add_policies(&mut model, policies);
     model
@@ -74,8 +78,13 @@ fn add_listeners(model: &mut Model, gateways: &Gateways<'_>) {
 }
 
 /// One resource for each rule and listener. A rule that fails closed is carried even where the
-/// route is refused for it.
-fn add_route(model: &mut Model, route: &HttpRoute<'_>, gateways: &Gateways<'_>) {
+/// route is refused for it. Takes the rules out of the route.
+fn add_route(
+    rules: &mut Vec<Route>,
+    model: &Model,
+    route: &mut HttpRoute<'_>,
+    gateways: &Gateways<'_>,
+) {
     if !route.refusals.is_empty() {
         return;
     }
@@ -83,37 +92,41 @@ fn add_route(model: &mut Model, route: &HttpRoute<'_>, gateways: &Gateways<'_>) 
         .parents
         .iter()
         .filter_map(|it| it.attached.as_ref().ok());
-    for (gateway, attachments) in attached {
-        let gateway = &gateways.list[*gateway];
-        for attachment in attachments {
-            let listener = &gateway.listeners[attachment.listener].key;
-            if !model.listeners.contains_key(listener) {
-                continue;
-            }
-            for (index, lowered) in route.rules.iter().enumerate() {
-                let (Some(rule), Ok(number)) = (&lowered.rule, u16::try_from(index)) else {
-                    continue;
-                };
-                let key = RouteKey::new(api::HttpRoute::KIND, route.name, number, listener);
-                let route = Route {
-                    key: key.clone(),
-                    listener: listener.clone(),
-                    hostnames: attachment.hostnames.clone(),
-                    order: Order {
-                        created: route.object.metadata.created(),
-                        object: route.name.to_string(),
-                        rule: number,
-                    },
-                    rule: rule.clone(),
-                };
-                model.routes.insert(key, route);
-            }
+    let attached = attached.flat_map(|(gateway, attachments)| {
+        let listeners = &gateways.list[*gateway].listeners;
+        attachments
+            .iter()
+            .map(|it| (&listeners[it.listener].key, &it.hostnames))
+    });
+    let attached = attached.filter(|(listener, _)| model.listeners.contains_key(*listener));
+    let attached: Vec<_> = attached.collect();
+    let object = route.name.to_string();
+    for (index, lowered) in route.rules.iter_mut().enumerate() {
+        let (Some(rule), Ok(number)) = (lowered.rule.take(), u16::try_from(index)) else {
+            continue;
+        };
+        let copies = iter::repeat_n(rule, attached.len());
+        for ((listener, hostnames), rule) in attached.iter().zip(copies) {
+            rules.push(Route {
+                key: RouteKey::new(api::HttpRoute::KIND, route.name, number, listener),
+                listener: (*listener).clone(),
+                hostnames: (*hostnames).clone(),
+                order: Order {
+                    created: route.object.metadata.created(),
+                    object: object.clone(),
+                    rule: number,
+                },
+                rule,
+            });
         }
     }
 }
 
 /// The policies of what is there; the others would only be dead weight.
 fn add_policies(model: &mut Model, policies: &[ResolvedPolicy<'_>]) {
+    if policies.is_empty() {
+        return;
+    }
     let in_use = InUse::of(model);
     let outcomes = policies.iter().flat_map(|policy| &policy.targets);
     let policies: Vec<&Policy> = outcomes
@@ -127,8 +140,8 @@ fn add_policies(model: &mut Model, policies: &[ResolvedPolicy<'_>]) {
 
 /// The services and backends that routes lead to, and no others.
 fn add_targets(model: &mut Model, world: &World<'_>) {
-    let mut services: BTreeSet<ServiceKey> = BTreeSet::new();
-    let mut backends: BTreeSet<BackendKey> = BTreeSet::new();
+    let mut services: HashSet<ServiceKey> = HashSet::new();
+    let mut backends: HashSet<BackendKey> = HashSet::new();
     for route in model.routes.values() {
         let rule = &route.rule;
         let filters = rule.backends.iter().map(|backend| &backend.filters);

@@ -6,7 +6,7 @@ use xds::model::{
 };
 
 use super::{filters, matches, session};
-use crate::api::{self, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts};
+use crate::api::{self, HttpBackendRef, HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts};
 use crate::problem::Problem;
 use crate::resolve::World;
 use crate::resolve::backend::BackendReference;
@@ -79,26 +79,8 @@ fn carry_out(
         matches: &spec.matches,
     };
     let filters = filters::lower(&scope, &spec.filters, "filters", notes);
-    let backends = spec
-        .backend_refs
-        .iter()
-        .enumerate()
-        .map(|(number, reference)| {
-            let at = format!("backendRefs[{number}]");
-            let reference_to = BackendReference::from(reference);
-            let (target, problem) = world.follow::<api::HttpRoute>(&route.namespace, reference_to);
-            notes.refs.extend(problem.map(|problem| problem.under(&at)));
-            RouteBackend {
-                target,
-                weight: reference.weight,
-                filters: filters::lower(
-                    &scope,
-                    &reference.filters,
-                    &format!("{at}.filters"),
-                    notes,
-                ),
-            }
-        });
+    let backends = spec.backend_refs.iter().enumerate();
+    let backends = backends.map(|(number, spec)| backend(&scope, number, spec, notes));
     let backends = backends.collect();
     let timeouts = spec.timeouts.as_ref().map(|it| timeouts(it, notes));
     let retry = spec.retry.as_ref().map(|it| retry(it, notes));
@@ -113,6 +95,26 @@ fn carry_out(
         retry,
         session,
     })
+}
+
+fn backend(
+    scope: &filters::Scope<'_>,
+    number: usize,
+    spec: &HttpBackendRef,
+    notes: &mut Notes,
+) -> RouteBackend {
+    let reference = BackendReference::from(spec);
+    let (target, problem) = scope
+        .world
+        .follow::<api::HttpRoute>(scope.namespace, reference);
+    let problem = problem.map(|problem| problem.under(format_args!("backendRefs[{number}]")));
+    notes.refs.extend(problem);
+    let at = format_args!("backendRefs[{number}].filters");
+    RouteBackend {
+        target,
+        weight: spec.weight,
+        filters: filters::lower(scope, &spec.filters, at, notes),
+    }
 }
 
 /// The same matches, but nothing behind them.

@@ -1,6 +1,6 @@
 //! Services and the workloads behind them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
@@ -28,21 +28,27 @@ pub(crate) fn app_protocol(port: &api::ServicePort) -> Result<AppProtocol, Strin
 }
 
 /// Adds the services that are wanted, and the workloads that serve them.
-pub(crate) fn add(model: &mut Model, store: &Store, wanted: &BTreeSet<ServiceKey>) {
+pub(crate) fn add(model: &mut Model, store: &Store, wanted: &HashSet<ServiceKey>) {
     if wanted.is_empty() {
         return;
     }
     let slices = slices_by_service(store);
+    let mut serving = Vec::new();
     for (name, object) in &store.services {
         let key = ServiceKey::new(name);
         if !wanted.contains(&key) {
             continue;
         }
         let service = service(key, object);
-        let slices = slices.get(&(&*name.namespace, &*name.name));
-        add_workloads(model, &service, slices.map_or(&[], Vec::as_slice));
+        if let Some(slices) = slices.get(&(&*name.namespace, &*name.name)) {
+            serving.append(&mut workloads(&service, slices));
+        }
         model.services.insert(service.key.clone(), service);
     }
+    let serving = serving
+        .into_iter()
+        .map(|workload| (workload.key.clone(), workload));
+    model.workloads = serving.collect();
 }
 
 type NamedSlice<'a> = (&'a ObjectName, &'a EndpointSlice);
@@ -83,56 +89,48 @@ fn service(key: ServiceKey, object: &api::Service) -> Service {
 
 /// An endpoint can be in two slices while it moves from one to the other. It is one workload, in
 /// its better state.
-fn add_workloads(model: &mut Model, service: &Service, slices: &[NamedSlice<'_>]) {
-    let mut by_address: BTreeMap<(IpAddr, NonZeroU16, NonZeroU16), (Health, WorkloadKey)> =
-        BTreeMap::new();
+fn workloads(service: &Service, slices: &[NamedSlice<'_>]) -> Vec<Workload> {
+    let mut workloads: Vec<Workload> = Vec::new();
+    let mut by_socket: HashMap<(IpAddr, NonZeroU16, NonZeroU16), usize> = HashMap::new();
     for (name, slice) in slices {
         if slice.address_type == AddressType::Fqdn {
             continue;
         }
         for endpoint in &slice.endpoints {
-            let Some(address) = address(endpoint) else {
+            let Some(mut workload) = workload(name, endpoint) else {
                 continue;
             };
-            let health = health(endpoint.conditions);
-            let text = address.to_string();
-            let key = WorkloadKey::new(EndpointSlice::KIND, name, &text);
             for serves in served(service, slice) {
-                let socket = (address, serves.port, serves.target_port);
-                if let Some((known, other)) = by_address.get(&socket) {
-                    if preference(*known) <= preference(health) {
+                let socket = (workload.address, serves.port, serves.target_port);
+                if let Some(&other) = by_socket.get(&socket) {
+                    let other = &mut workloads[other];
+                    if preference(other.health) <= preference(workload.health) {
                         continue;
                     }
-                    withdraw(model, &other.clone(), &serves);
+                    other.serves.retain(|its| *its != serves);
                 }
-                by_address.insert(socket, (health, key.clone()));
-                let workload = model.workloads.entry(key.clone());
-                let workload = workload.or_insert_with(|| Workload {
-                    key: key.clone(),
-                    address,
-                    node: endpoint.node_name.clone(),
-                    zone: endpoint.zone.clone(),
-                    health,
-                    serves: Vec::new(),
-                });
+                by_socket.insert(socket, workloads.len());
                 workload.serves.push(serves);
             }
+            workloads.push(workload);
         }
     }
+    workloads.retain(|workload| !workload.serves.is_empty());
+    workloads
 }
 
-fn withdraw(model: &mut Model, key: &WorkloadKey, serves: &Serves) {
-    if let Some(workload) = model.workloads.get_mut(key) {
-        workload.serves.retain(|other| other != serves);
-        if workload.serves.is_empty() {
-            model.workloads.remove(key);
-        }
-    }
-}
-
-/// Addresses of one endpoint are interchangeable; Kubernetes asks for the first to be used.
-fn address(endpoint: &Endpoint) -> Option<IpAddr> {
-    endpoint.addresses.first()?.parse().ok()
+fn workload(slice: &ObjectName, endpoint: &Endpoint) -> Option<Workload> {
+    // Addresses of one endpoint are interchangeable; Kubernetes asks for the first to be used.
+    let text = endpoint.addresses.first()?;
+    let address: IpAddr = text.parse().ok()?;
+    Some(Workload {
+        key: WorkloadKey::new(EndpointSlice::KIND, slice, &address.to_string()),
+        address,
+        node: endpoint.node_name.clone(),
+        zone: endpoint.zone.clone(),
+        health: health(endpoint.conditions),
+        serves: Vec::new(),
+    })
 }
 
 /// The ports of the service that a slice has endpoints for, matched by name.

@@ -10,6 +10,7 @@ mod policy;
 mod route;
 mod unhappy;
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -57,7 +58,7 @@ impl Statuses {
         model: &Model,
     ) -> Self {
         let controller_name = &world.options.controller_name;
-        let in_use = InUse::of(model);
+        let in_use = LazyCell::new(|| InUse::of(model));
         let routes = routes.iter().map(|route| {
             let status = RouteStatus::of(route, controller_name);
             (route.name.clone(), status)
