@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ring::hmac;
 use ring::rand::SystemRandom;
-use xds::model::GatewayDuration;
+use xds::model::{self, GatewayDuration};
 
 use crate::driver::DriverChoice;
 
@@ -31,6 +31,9 @@ pub enum Command {
         /// Files or folders of Gateway API YAML
         #[arg(required = true)]
         config: Vec<PathBuf>,
+        /// Added to every listener's port below 1024, as for `run`
+        #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
+        port_offset: u16,
     },
 }
 
@@ -135,6 +138,17 @@ pub enum AccessLogDefault {
     Json,
     /// None
     Off,
+}
+
+impl AccessLogDefault {
+    /// Puts the choice into the access log that holds where no policy speaks.
+    pub fn apply_to(self, log: &mut model::AccessLog) {
+        log.off = self == Self::Off;
+        log.format = match self {
+            Self::Json => model::LogFormat::Json,
+            Self::Text | Self::Off => model::LogFormat::Text,
+        };
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

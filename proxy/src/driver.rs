@@ -51,7 +51,26 @@ pub enum Driver {
     Epoll(Runtime<TimeDriver<LegacyDriver>>),
 }
 
+/// How a runtime waits for sockets that it did not make itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// For an operation to complete. The socket has to block: io_uring answers EAGAIN for one that
+    /// does not, instead of waiting.
+    ForCompletion,
+    /// For the socket to become ready. It must not block.
+    ForReadiness,
+}
+
 impl Driver {
+    /// How it waits for sockets.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        match self {
+            Self::IoUring(_) => Waits::ForCompletion,
+            Self::Epoll(_) => Waits::ForReadiness,
+        }
+    }
+
     /// Builds the best runtime of the choice, for at most `connections` sockets.
     ///
     /// # Errors

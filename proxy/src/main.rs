@@ -1,6 +1,7 @@
 //! The `gateway` binary: from what the user typed to running shards, and to the exit code.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use clap::Parser;
 use proxy::args::{Cli, Command, LogFormat, Pin, RunArgs};
-use proxy::config;
+use proxy::config::check::{self, Verdict};
+use proxy::config::compile::CompileOptions;
+use proxy::config::local::{self, BindRequest, LocalConfig};
 use proxy::cpu::Cpus;
 use proxy::descriptors;
 use proxy::limits::LOG_STOP_PATIENCE;
@@ -16,7 +19,7 @@ use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tracing::info;
+use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
@@ -25,18 +28,30 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run(&args),
-        Command::Check { .. } => return ExitCode::FAILURE,
+        Command::Check { config, port_offset } => check(config, port_offset),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Ok(code) => code,
+        // Without a subscriber (the log's own arguments were wrong) an event would be lost.
+        Err(error) if tracing::dispatcher::has_been_set() => {
             tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(args: &RunArgs) -> Result<()> {
+fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
+    match check::check(config, port_offset, &mut std::io::stdout().lock())? {
+        Verdict::Good => Ok(ExitCode::SUCCESS),
+        Verdict::Bad => Ok(ExitCode::FAILURE),
+    }
+}
+
+fn run(args: &RunArgs) -> Result<ExitCode> {
     start_log(args.log_format)?;
     let cpus = Cpus::of_this_process();
     let shards = args.shards.unwrap_or_else(|| cpus.shards());
@@ -52,17 +67,15 @@ fn run(args: &RunArgs) -> Result<()> {
     let writer = LogWriter::spawn(Arc::clone(&log), std::io::stdout())?;
     let (shards, events, sender) = Shards::start(plan.clone(), Arc::clone(&published), log)
         .context("the shards could not be started")?;
-    let sources: Vec<_> = args.config.iter().map(|p| translate::admit::Source::from_bytes(p.display().to_string(), std::fs::read(p).unwrap())).collect();
-    let mut configuration = translate::admit::Configuration::default();
-    for finding in configuration.reload(&sources).findings { tracing::warn!("{finding}"); }
-    let translation = translate::translate(configuration.store(), &translate::Options::machine());
-    let mut options = config::compile::CompileOptions::new(plan.shards);
-    options.access_log.off = args.access_log == proxy::args::AccessLogDefault::Off;
-    let snapshot = config::compile::Compiler::default().compile(&translation.model, &config::dns::Resolved::default(), &options);
-    let binds: Vec<_> = snapshot.binds.iter().enumerate().filter_map(|(i, b)| Some((i as u32, b.as_ref()?.address))).collect();
-    published.store(Arc::new(snapshot));
-    for (id, address) in binds { shards.listen(id, address)?; info!(%address, "listening"); }
-    let config = ();
+    let mut compile = CompileOptions::new(plan.shards);
+    args.access_log.apply_to(&mut compile.access_log);
+    let local =
+        LocalConfig { paths: args.config.clone(), port_offset: args.port_offset, compile };
+    let binding = shards.clone();
+    let binder = move |wanted: Vec<BindRequest>| {
+        binding.listen_on(wanted.iter().map(|bind| (bind.id, bind.address)))
+    };
+    let config = local::start(local, published, Box::new(binder))?;
     info!(shards = plan.shards, "ready");
 
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
@@ -80,8 +93,10 @@ fn run(args: &RunArgs) -> Result<()> {
     on_signal.close();
     drop(watcher.join());
     drop(config);
-    writer.stop(LOG_STOP_PATIENCE);
-    Ok(())
+    if !writer.stop(LOG_STOP_PATIENCE) {
+        warn!("the last lines of the access log were not taken");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn start_log(format: LogFormat) -> Result<()> {

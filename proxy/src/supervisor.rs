@@ -161,11 +161,25 @@ impl Shards {
         }
     }
 
-    /// Listens on a bind, on every shard.
-    ///
-    /// # Errors
-    /// The address cannot be bound.
-    pub fn listen(&self, bind: u32, address: SocketAddr) -> io::Result<()> {
+    /// Listens on these binds, and no longer on others. What could not be listened on, and why.
+    pub fn listen_on(
+        &self,
+        wanted: impl Iterator<Item = (u32, SocketAddr)>,
+    ) -> Vec<(u32, io::Error)> {
+        let wanted: HashMap<u32, SocketAddr> = wanted.collect();
+        let present: Vec<u32> = self.state().sockets.keys().copied().collect();
+        for bind in present.iter().filter(|bind| !wanted.contains_key(bind)) {
+            self.unlisten(*bind);
+        }
+        let missing = wanted.into_iter().filter(|(bind, _)| !present.contains(bind));
+        missing
+            .filter_map(|(bind, address)| {
+                self.listen(bind, address).err().map(|error| (bind, error))
+            })
+            .collect()
+    }
+
+    fn listen(&self, bind: u32, address: SocketAddr) -> io::Result<()> {
         let sockets = sockets::bind(address, self.0.counters.len())?;
         let mut state = self.state();
         for (inbox, socket) in state.inboxes.iter().zip(&sockets) {
@@ -177,8 +191,7 @@ impl Shards {
         Ok(())
     }
 
-    /// Stops listening on a bind.
-    pub fn unlisten(&self, bind: u32) {
+    fn unlisten(&self, bind: u32) {
         let mut state = self.state();
         state.sockets.remove(&bind);
         state.inboxes.iter().flatten().for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));

@@ -12,6 +12,7 @@ use monoio::net::TcpListener;
 use super::Shard;
 use super::fence::fenced;
 use crate::downstream::connection;
+use crate::driver::Waits;
 use crate::limits::{ACCEPT_LOOPS, ACCEPT_PAUSE};
 use crate::net::{self, Stream};
 
@@ -35,7 +36,9 @@ impl Acceptors {
     /// The runtime cannot take the socket over.
     pub(crate) fn listen(shard: &Rc<Shard>, bind: u32, socket: OwnedFd) -> io::Result<()> {
         let fd = socket.as_raw_fd();
-        let listener = TcpListener::from_std(socket.into())?;
+        let listener = std::net::TcpListener::from(socket);
+        listener.set_nonblocking(shard.waits == Waits::ForReadiness)?;
+        let listener = TcpListener::from_std(listener)?;
         let acceptor = Rc::new(Acceptor { bind, fd, listener, stopped: Cell::new(false) });
         shard.acceptors.list.borrow_mut().push(Rc::clone(&acceptor));
         for _ in 0..ACCEPT_LOOPS {

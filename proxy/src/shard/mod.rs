@@ -20,6 +20,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
+use crate::driver::Waits;
 use crate::net::BufferPool;
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
@@ -40,6 +41,8 @@ pub use self::run::{ShardOptions, run};
 pub(crate) struct Shard {
     /// Its number, from 0.
     pub(crate) id: u16,
+    /// How its runtime waits for sockets.
+    pub(crate) waits: Waits,
     /// The configuration in force.
     pub(crate) config: ConfigCell,
     /// Listening sockets.
@@ -74,8 +77,9 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    fn new(options: ShardOptions) -> Self {
+    fn new(options: ShardOptions, waits: Waits) -> Self {
         Self {
+            waits,
             id: options.id,
             config: ConfigCell::new(options.published),
             acceptors: Acceptors::default(),

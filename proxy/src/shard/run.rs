@@ -15,7 +15,7 @@ use super::inbox::{Ask, InboxReader};
 use super::Shard;
 use super::wheel::Tick;
 use crate::config::Published;
-use crate::driver::{Driver, DriverChoice, DriverReport};
+use crate::driver::{Driver, DriverChoice, DriverReport, Waits};
 use crate::limits::{POOL_SWEEP_TICKS, WHEEL_TICK};
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
@@ -53,12 +53,11 @@ pub fn run(
         pin(core)?;
     }
     let (driver, report) = Driver::build(options.driver, options.connections)?;
-    let epoll = matches!(driver, Driver::Epoll(_));
-    // io_uring answers EAGAIN for sockets that are set not to block, instead of waiting.
-    inbox.bell.set_nonblocking(epoll)?;
+    let waits = driver.waits();
+    inbox.bell.set_nonblocking(waits == Waits::ForReadiness)?;
     started(report);
     driver.block_on(async move {
-        let shard = Rc::new(Shard::new(options));
+        let shard = Rc::new(Shard::new(options, waits));
         monoio::spawn(housekeeping(Rc::clone(&shard)));
         serve_inbox(&shard, inbox).await
     })
