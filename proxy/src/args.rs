@@ -97,7 +97,9 @@ impl RunArgs {
         };
         let secret = std::fs::read(path).map_err(|error| named(&error))?;
         if secret.len() < SESSION_KEY_BYTES {
-            return Err(named(&"it holds less than 32 bytes; make one with `openssl rand 32`"));
+            return Err(named(
+                &"it holds less than 32 bytes; make one with `openssl rand 32`",
+            ));
         }
         Ok(hmac::Key::new(hmac::HMAC_SHA256, &secret))
     }
@@ -152,5 +154,7 @@ impl AccessLogDefault {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    GatewayDuration::parse(text).map(|duration| duration.0).map_err(|error| error.to_string())
+    GatewayDuration::parse(text)
+        .map(|duration| duration.0)
+        .map_err(|error| error.to_string())
 }

@@ -18,12 +18,17 @@ impl Cpus {
     #[must_use]
     pub fn of_this_process() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).ok();
-        let quota = read("/sys/fs/cgroup/cpu.max").and_then(|text| parse_cpu_max(&text)).or_else(|| {
-            let quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")?;
-            let period = read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")?;
-            parse_cpu_max(&format!("{} {}", quota.trim(), period.trim()))
-        });
-        Self { set: affinity(), quota }
+        let quota = read("/sys/fs/cgroup/cpu.max")
+            .and_then(|text| parse_cpu_max(&text))
+            .or_else(|| {
+                let quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")?;
+                let period = read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")?;
+                parse_cpu_max(&format!("{} {}", quota.trim(), period.trim()))
+            });
+        Self {
+            set: affinity(),
+            quota,
+        }
     }
 
     /// Whether it may run on some of the machine's cores alone.
@@ -43,9 +48,14 @@ impl Cpus {
             clippy::cast_sign_loss,
             reason = "a quota is a small positive number, and `as` saturates"
         )]
-        let granted = self.quota.map_or(usize::MAX, |quota| quota.floor() as usize);
+        let granted = self
+            .quota
+            .map_or(usize::MAX, |quota| quota.floor() as usize);
         let shards = self.set.len().min(granted).max(1);
-        u16::try_from(shards).ok().and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MAX)
+        u16::try_from(shards)
+            .ok()
+            .and_then(NonZeroU16::new)
+            .unwrap_or(NonZeroU16::MAX)
     }
 }
 
@@ -84,7 +94,12 @@ mod tests {
     #[test]
     fn a_shard_for_each_core_that_can_run_all_of_the_time() {
         let shards = |cores: usize, quota| {
-            Cpus { set: (0..cores).collect(), quota }.shards().get()
+            Cpus {
+                set: (0..cores).collect(),
+                quota,
+            }
+            .shards()
+            .get()
         };
         assert_eq!(shards(8, None), 8);
         assert_eq!(shards(8, Some(2.5)), 2);

@@ -18,13 +18,23 @@ pub fn client_connections(shards: NonZeroU32) -> io::Result<u32> {
 }
 
 fn raise() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: the pointer names a live `rlimit`.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let most = libc::rlimit { rlim_cur: limit.rlim_max, rlim_max: limit.rlim_max };
+    let most = libc::rlimit {
+        rlim_cur: limit.rlim_max,
+        rlim_max: limit.rlim_max,
+    };
     // SAFETY: as above. Refused, the limit that was read stays in force.
     let raised = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const most) } == 0;
-    Ok(if raised { limit.rlim_max } else { limit.rlim_cur })
+    Ok(if raised {
+        limit.rlim_max
+    } else {
+        limit.rlim_cur
+    })
 }

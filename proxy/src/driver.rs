@@ -81,7 +81,10 @@ impl Driver {
             for flags in RING_FLAGS {
                 match ring(flags, connections) {
                     Ok(runtime) => {
-                        let report = DriverReport { driver: flags.name, reason: refused.join("; ") };
+                        let report = DriverReport {
+                            driver: flags.name,
+                            reason: refused.join("; "),
+                        };
                         return Ok((Self::IoUring(runtime), report));
                     }
                     Err(error) => refused.push(format!("{}: {error}", flags.name)),
@@ -96,10 +99,21 @@ impl Driver {
             );
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        let reason =
-            if refused.is_empty() { "asked for".to_owned() } else { refused.join("; ") };
-        let runtime = RuntimeBuilder::<LegacyDriver>::new().enable_timer().build()?;
-        Ok((Self::Epoll(runtime), DriverReport { driver: "epoll", reason }))
+        let reason = if refused.is_empty() {
+            "asked for".to_owned()
+        } else {
+            refused.join("; ")
+        };
+        let runtime = RuntimeBuilder::<LegacyDriver>::new()
+            .enable_timer()
+            .build()?;
+        Ok((
+            Self::Epoll(runtime),
+            DriverReport {
+                driver: "epoll",
+                reason,
+            },
+        ))
     }
 
     /// Runs the future, and whatever it spawns, on this thread.
@@ -121,17 +135,33 @@ struct RingFlags {
 /// Best first. COOP_TASKRUN (5.19) saves a third of the CPU per request; SINGLE_ISSUER (6.0)
 /// lets the kernel skip locks. Not DEFER_TASKRUN: completions would wait while tasks are ready.
 const RING_FLAGS: [RingFlags; 3] = [
-    RingFlags { name: "io_uring coop_taskrun single_issuer", single_issuer: true, coop_taskrun: true },
-    RingFlags { name: "io_uring coop_taskrun", single_issuer: false, coop_taskrun: true },
-    RingFlags { name: "io_uring", single_issuer: false, coop_taskrun: false },
+    RingFlags {
+        name: "io_uring coop_taskrun single_issuer",
+        single_issuer: true,
+        coop_taskrun: true,
+    },
+    RingFlags {
+        name: "io_uring coop_taskrun",
+        single_issuer: false,
+        coop_taskrun: true,
+    },
+    RingFlags {
+        name: "io_uring",
+        single_issuer: false,
+        coop_taskrun: false,
+    },
 ];
 
 fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
     let mut ring = io_uring::IoUring::builder();
     // Two operations a connection can be under way; clamped, since more than the kernel's maximum
     // is EINVAL and would look like a refusal.
-    ring.setup_cqsize(connections.saturating_mul(2).clamp(RING_ENTRIES * 2, RING_MAX_COMPLETIONS))
-        .setup_clamp();
+    ring.setup_cqsize(
+        connections
+            .saturating_mul(2)
+            .clamp(RING_ENTRIES * 2, RING_MAX_COMPLETIONS),
+    )
+    .setup_clamp();
     if flags.coop_taskrun {
         ring.setup_coop_taskrun().setup_submit_all();
     }

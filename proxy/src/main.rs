@@ -1,5 +1,6 @@
 //! The `gateway` binary: from what the user typed to running shards, and to the exit code.
 
+use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,7 +29,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run(&args),
-        Command::Check { config, port_offset } => check(config, port_offset),
+        Command::Check {
+            config,
+            port_offset,
+        } => check(config, port_offset),
     };
     match result {
         Ok(code) => code,
@@ -69,8 +73,11 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         .context("the shards could not be started")?;
     let mut compile = CompileOptions::new(plan.shards);
     args.access_log.apply_to(&mut compile.access_log);
-    let local =
-        LocalConfig { paths: args.config.clone(), port_offset: args.port_offset, compile };
+    let local = LocalConfig {
+        paths: args.config.clone(),
+        port_offset: args.port_offset,
+        compile,
+    };
     let binding = shards.clone();
     let binder = move |wanted: Vec<BindRequest>| {
         binding.listen_on(wanted.iter().map(|bind| (bind.id, bind.address)))
@@ -80,15 +87,24 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
 
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
     let on_signal = signals.handle();
-    let watcher = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        for signal in &mut signals {
-            let urgency = if signal == SIGINT { Urgency::Prompt } else { Urgency::Graceful };
-            if sender.send(Event::Stop(urgency)).is_err() {
-                return;
+    let watcher = std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for signal in &mut signals {
+                let urgency = if signal == SIGINT {
+                    Urgency::Prompt
+                } else {
+                    Urgency::Graceful
+                };
+                if sender.send(Event::Stop(urgency)).is_err() {
+                    return;
+                }
             }
-        }
-    })?;
-    let drain = DrainPlan { accept: args.drain_accept, deadline: args.drain_deadline };
+        })?;
+    let drain = DrainPlan {
+        accept: args.drain_accept,
+        deadline: args.drain_deadline,
+    };
     supervise(&shards, &events, drain);
     on_signal.close();
     drop(watcher.join());
@@ -104,7 +120,10 @@ fn start_log(format: LogFormat) -> Result<()> {
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .from_env()
         .context("RUST_LOG is no filter; use `info`, or `info,proxy::forward=debug`")?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

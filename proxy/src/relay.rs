@@ -43,12 +43,19 @@ pub(crate) struct Side<'a> {
 impl<'a> Side<'a> {
     /// A side that may take all the time it wants.
     pub(crate) fn of(stream: &'a Stream, deadline: &'a Deadline) -> Self {
-        Self { stream, deadline, idle: None, until: None }
+        Self {
+            stream,
+            deadline,
+            idle: None,
+            until: None,
+        }
     }
 
     /// Sets the deadline of the next operation.
     fn arm(&self) {
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self
+            .until
+            .map(|until| until.saturating_duration_since(Instant::now()));
         let after = match (self.idle, left) {
             (Some(idle), Some(left)) => Some(idle.min(left)),
             (idle, left) => idle.or(left),
@@ -146,7 +153,12 @@ impl Relay<'_> {
         let started = (self.min_rate > 0).then(Instant::now);
         let mut decoded = first;
         loop {
-            tap.payload(buffer.filled().get(decoded.payload.clone()).unwrap_or_default());
+            tap.payload(
+                buffer
+                    .filled()
+                    .get(decoded.payload.clone())
+                    .unwrap_or_default(),
+            );
             let done = decoded.done;
             let (segment, sent) = self.send(out, buffer, decoder, decoded, moved).await;
             // Whoever looked has it: it is not sent from here again.
@@ -158,10 +170,16 @@ impl Relay<'_> {
             buffer.make_room();
             decoded = if self.fill(buffer).await? == 0 {
                 decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
-                Decoded { payload: 0..0, consumed: 0, done: true }
+                Decoded {
+                    payload: 0..0,
+                    consumed: 0,
+                    done: true,
+                }
             } else {
                 self.check_rate(started, moved.payload)?;
-                decoder.decode(buffer.filled_mut()).map_err(RelayError::Malformed)?
+                decoder
+                    .decode(buffer.filled_mut())
+                    .map_err(RelayError::Malformed)?
             };
         }
     }
@@ -178,12 +196,18 @@ impl Relay<'_> {
         moved: &mut Moved,
     ) -> (Segment, Result<(), RelayError>) {
         let payload = decoded.payload.len();
-        let mut segment = Segment { front: 0, payload, consumed: decoded.consumed };
+        let mut segment = Segment {
+            front: 0,
+            payload,
+            consumed: decoded.consumed,
+        };
         if payload > 0 {
             buffer.consume(decoded.payload.start);
             segment.consumed -= decoded.payload.start;
         }
-        let sent = self.send_framed(out, buffer, decoder, decoded.done, &mut segment, moved).await;
+        let sent = self
+            .send_framed(out, buffer, decoder, decoded.done, &mut segment, moved)
+            .await;
         (segment, sent)
     }
 
@@ -241,9 +265,15 @@ impl Relay<'_> {
 
     async fn fill(&self, buffer: &mut Buffer) -> Result<usize, RelayError> {
         self.from.arm();
-        let Side { stream, deadline, .. } = self.from;
+        let Side {
+            stream, deadline, ..
+        } = self.from;
         let read = match self.reads {
-            Reads::Cancelable => stream.read_until_canceled(buffer, deadline.cancel_handle()).await,
+            Reads::Cancelable => {
+                stream
+                    .read_until_canceled(buffer, deadline.cancel_handle())
+                    .await
+            }
             Reads::ToTheEnd => stream.read(buffer).await,
         };
         if self.from.deadline.expired() {
@@ -271,10 +301,16 @@ impl Relay<'_> {
     }
 
     fn check_rate(&self, started: Option<Instant>, payload: u64) -> Result<(), RelayError> {
-        let Some(elapsed) = started.map(|started| started.elapsed()) else { return Ok(()) };
+        let Some(elapsed) = started.map(|started| started.elapsed()) else {
+            return Ok(());
+        };
         let grace = self.from.idle.unwrap_or_default();
         let least = u64::from(self.min_rate).saturating_mul(elapsed.as_secs());
-        if elapsed > grace && payload < least { Err(RelayError::TooSlow) } else { Ok(()) }
+        if elapsed > grace && payload < least {
+            Err(RelayError::TooSlow)
+        } else {
+            Ok(())
+        }
     }
 
     fn receiver_failure(&self) -> RelayError {

@@ -37,7 +37,9 @@ fn bind_all(address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
     // With SO_REUSEPORT alone, another process of ours could take half of the connections: a
     // socket without it tells whether anybody else is there.
     drop(socket(address, Sharing::Alone)?);
-    (0..shards).map(|_| socket(address, Sharing::Reuseport).map(OwnedFd::from)).collect()
+    (0..shards)
+        .map(|_| socket(address, Sharing::Reuseport).map(OwnedFd::from))
+        .collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -116,7 +116,11 @@ impl Shards {
             id,
             driver: inner.plan.driver,
             connections: inner.plan.connections,
-            core: inner.plan.cores.as_ref().and_then(|cores| cores.get(index).copied()),
+            core: inner
+                .plan
+                .cores
+                .as_ref()
+                .and_then(|cores| cores.get(index).copied()),
             published: Arc::clone(&inner.published),
             counters: Arc::clone(&inner.counters[index]),
             log: LogSink::new(Arc::clone(&inner.log)),
@@ -124,18 +128,23 @@ impl Shards {
         };
         let (started, starting) = bounded(1);
         let events = inner.events.clone();
-        let thread = thread::Builder::new().name(format!("shard-{id}")).spawn(move || {
-            let failed = started.clone();
-            let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                shard::run(options, reader, |report| drop(started.send(Ok(report))))
-            }));
-            match ran {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => drop(failed.try_send(Err(error))),
-                Err(_) => error!(shard = id, "the shard panicked; please report the message above"),
-            }
-            drop(events.send(Event::Ended(id)));
-        })?;
+        let thread = thread::Builder::new()
+            .name(format!("shard-{id}"))
+            .spawn(move || {
+                let failed = started.clone();
+                let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    shard::run(options, reader, |report| drop(started.send(Ok(report))))
+                }));
+                match ran {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => drop(failed.try_send(Err(error))),
+                    Err(_) => error!(
+                        shard = id,
+                        "the shard panicked; please report the message above"
+                    ),
+                }
+                drop(events.send(Event::Ended(id)));
+            })?;
         let report = starting
             .recv_timeout(SHARD_START_TIMEOUT)
             .map_err(|_| io::Error::other(format!("shard {id} did not start")))??;
@@ -143,7 +152,10 @@ impl Shards {
         let mut state = self.state();
         for (bind, sockets) in &state.sockets {
             let socket = sockets[index].try_clone()?;
-            sender.ask(Ask::Listen { bind: *bind, socket });
+            sender.ask(Ask::Listen {
+                bind: *bind,
+                socket,
+            });
         }
         state.inboxes[index] = Some(sender);
         state.threads[index] = Some(thread);
@@ -153,7 +165,10 @@ impl Shards {
 
     /// Puts a dead shard back: its sockets and what waits in their queues are still there.
     pub fn restart(&self, id: u16) {
-        warn!(shard = id, "the shard ended; its connections are lost, starting it again");
+        warn!(
+            shard = id,
+            "the shard ended; its connections are lost, starting it again"
+        );
         // One that dies at once must not take a core with it.
         thread::sleep(SHARD_RESTART_PAUSE);
         if let Err(error) = self.spawn(id) {
@@ -171,7 +186,9 @@ impl Shards {
         for bind in present.iter().filter(|bind| !wanted.contains_key(bind)) {
             self.unlisten(*bind);
         }
-        let missing = wanted.into_iter().filter(|(bind, _)| !present.contains(bind));
+        let missing = wanted
+            .into_iter()
+            .filter(|(bind, _)| !present.contains(bind));
         missing
             .filter_map(|(bind, address)| {
                 self.listen(bind, address).err().map(|error| (bind, error))
@@ -184,7 +201,10 @@ impl Shards {
         let mut state = self.state();
         for (inbox, socket) in state.inboxes.iter().zip(&sockets) {
             if let Some(inbox) = inbox {
-                inbox.ask(Ask::Listen { bind, socket: socket.try_clone()? });
+                inbox.ask(Ask::Listen {
+                    bind,
+                    socket: socket.try_clone()?,
+                });
             }
         }
         state.sockets.insert(bind, sockets);
@@ -194,17 +214,29 @@ impl Shards {
     fn unlisten(&self, bind: u32) {
         let mut state = self.state();
         state.sockets.remove(&bind);
-        state.inboxes.iter().flatten().for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));
+        state
+            .inboxes
+            .iter()
+            .flatten()
+            .for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));
     }
 
     fn ask(&self, ask: impl Fn() -> Ask) {
-        self.state().inboxes.iter().flatten().for_each(|inbox| inbox.ask(ask()));
+        self.state()
+            .inboxes
+            .iter()
+            .flatten()
+            .for_each(|inbox| inbox.ask(ask()));
     }
 
     /// Client connections open on all shards.
     #[must_use]
     pub fn clients(&self) -> u64 {
-        self.0.counters.iter().map(|counters| counters.clients.value()).sum()
+        self.0
+            .counters
+            .iter()
+            .map(|counters| counters.clients.value())
+            .sum()
     }
 
     /// What each shard counts.
@@ -246,7 +278,10 @@ fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Ur
         Urgency::Graceful => Instant::now() + plan.accept.min(plan.deadline),
         Urgency::Prompt => Instant::now(),
     };
-    info!(clients = shards.clients(), "draining; connections are still accepted for a while");
+    info!(
+        clients = shards.clients(),
+        "draining; connections are still accepted for a while"
+    );
     if wait(shards, events, accept_until, || false) == Waited::Interrupted {
         return stop(shards);
     }
@@ -259,10 +294,18 @@ fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Ur
 fn stop(shards: &Shards) {
     match shards.clients() {
         0 => info!("drained"),
-        left => warn!(clients = left, "the drain's deadline is over; resetting what is left"),
+        left => warn!(
+            clients = left,
+            "the drain's deadline is over; resetting what is left"
+        ),
     }
     shards.ask(|| Ask::Stop);
-    let threads: Vec<_> = shards.state().threads.iter_mut().filter_map(Option::take).collect();
+    let threads: Vec<_> = shards
+        .state()
+        .threads
+        .iter_mut()
+        .filter_map(Option::take)
+        .collect();
     for thread in threads {
         drop(thread.join());
     }

@@ -34,7 +34,9 @@ pub(super) async fn refuse(shard: &Rc<Shard>, client: &Client, failure: Failure)
     }
     .encode(&mut out);
     let snapshot = shard.config.load();
-    let timeout = snapshot.bind(client.bind).and_then(|bind| bind.limits.write_idle_timeout);
+    let timeout = snapshot
+        .bind(client.bind)
+        .and_then(|bind| bind.limits.write_idle_timeout);
     client.deadline.arm(timeout, Expiry::Disconnect);
     match client.stream.write_vec(&mut out).await {
         Ok(()) => Next::Linger,

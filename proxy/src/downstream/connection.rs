@@ -81,7 +81,10 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
         bind,
         requests: 0,
         accepted: Instant::now(),
-        age_percent: shard.rng.borrow_mut().random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100),
+        age_percent: shard
+            .rng
+            .borrow_mut()
+            .random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100),
     };
     loop {
         client.registered.set(ClientState::Busy);
@@ -100,12 +103,16 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
 /// Waits for the next request. `false` where none will come.
 async fn park(shard: &Shard, client: &Client) -> bool {
     let snapshot = shard.config.load();
-    let Some(bind) = snapshot.bind(client.bind) else { return false };
+    let Some(bind) = snapshot.bind(client.bind) else {
+        return false;
+    };
     if shard.draining.get() {
         return false;
     }
     client.registered.set(ClientState::Idle);
-    client.deadline.arm(bind.limits.keep_alive_timeout, Expiry::Disconnect);
+    client
+        .deadline
+        .arm(bind.limits.keep_alive_timeout, Expiry::Disconnect);
     drop(snapshot);
     let readable = client.stream.readable().await;
     readable.is_ok() && !client.deadline.expired()
@@ -115,7 +122,9 @@ async fn park(shard: &Shard, client: &Client) -> bool {
 /// could overtake the answer (RFC 9112 section 9.6).
 async fn linger(shard: &Shard, client: &Client) {
     client.stream.shutdown_write();
-    client.deadline.arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
+    client
+        .deadline
+        .arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
     let mut buffer = shard.buffers.take();
     let mut dropped = 0;
     while dropped < LINGER_BYTES {

@@ -74,13 +74,17 @@ async fn read_head(
     let mut scan = HeadScan::default();
     let (mut waited, mut timed) = (false, false);
     loop {
-        let Some(limits) = Limits::of(shard, client) else { return Head::Ended(Next::Close) };
+        let Some(limits) = Limits::of(shard, client) else {
+            return Head::Ended(Next::Close);
+        };
         if !buffer.is_empty() {
             let head = &mut scratch.received.head;
             match parse_request(buffer.filled(), &limits.head, &mut scan, head) {
                 Ok(Progress::Partial) => {}
                 Ok(Progress::Complete { len }) => {
-                    scratch.received.keep(buffer.filled().get(..len).unwrap_or_default());
+                    scratch
+                        .received
+                        .keep(buffer.filled().get(..len).unwrap_or_default());
                     buffer.consume(len);
                     return Head::Complete { waited };
                 }
@@ -138,6 +142,9 @@ impl Limits {
             head_bytes: limits.head_bytes as usize,
             fields: limits.header_fields as usize,
         };
-        Some(Self { head, timeout: limits.head_timeout })
+        Some(Self {
+            head,
+            timeout: limits.head_timeout,
+        })
     }
 }

@@ -48,8 +48,18 @@ pub(super) async fn attempt<'a>(
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
     let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster)?;
-    let mut attempt = Attempt { matched: *matched, drawn, endpoint, booking, begun: Instant::now(), until: None };
-    let backend_until = matched.rule.backend_timeout.map(|timeout| attempt.begun + timeout);
+    let mut attempt = Attempt {
+        matched: *matched,
+        drawn,
+        endpoint,
+        booking,
+        begun: Instant::now(),
+        until: None,
+    };
+    let backend_until = matched
+        .rule
+        .backend_timeout
+        .map(|timeout| attempt.begun + timeout);
     attempt.until = match (tries.until, backend_until) {
         (Some(request), Some(backend)) => Some(request.min(backend)),
         (request, backend) => request.or(backend),
@@ -85,7 +95,8 @@ impl<'a> Attempt<'a> {
     /// Notes how the endpoint did.
     fn judge(&self, exchange: &Exchange<'_>, outcome: Outcome) {
         let (states, now) = (&exchange.shard.endpoints, Instant::now());
-        self.booking.judge(states, &self.drawn.cluster.set, outcome, now);
+        self.booking
+            .judge(states, &self.drawn.cluster.set, outcome, now);
     }
 
     /// Over an idle connection, and once more over a fresh one where the endpoint had closed that
@@ -113,13 +124,17 @@ impl<'a> Attempt<'a> {
     /// while idle, and the request can be sent again without being carried out twice
     /// (RFC 9110 section 9.2.2).
     fn was_stale(&self, failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool {
-        matches!(failure.kind, FailureKind::UpstreamReset | FailureKind::UpstreamClosed)
-            && upload.replay() == Replay::Possible
+        matches!(
+            failure.kind,
+            FailureKind::UpstreamReset | FailureKind::UpstreamClosed
+        ) && upload.replay() == Replay::Possible
             && exchange.received.is_idempotent()
     }
 
     fn limited(&self, timeout: Option<Duration>) -> Option<Duration> {
-        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self
+            .until
+            .map(|until| until.saturating_duration_since(Instant::now()));
         match (timeout, left) {
             (Some(timeout), Some(left)) => Some(timeout.min(left)),
             (timeout, left) => timeout.or(left),
@@ -153,7 +168,9 @@ impl<'a> Attempt<'a> {
         let after = match responded {
             Ok(Responded::Switched) => {
                 upload.settle(exchange.buffer);
-                tunnel::run(exchange, &connection, &mut buffer).await.map_err(Ended::Final)
+                tunnel::run(exchange, &connection, &mut buffer)
+                    .await
+                    .map_err(Ended::Final)
             }
             Ok(Responded::Whole { reusable, after }) => {
                 if reusable && buffer.is_empty() {
@@ -194,7 +211,12 @@ async fn half_duplex(
     }
     download.expect_head();
     // A client that leaves is noticed, as long as nothing else is asked of its socket.
-    client.deadline.arm(Some(WHEEL_TICK), Expiry::Watch { other: connection.stream.fd() });
+    client.deadline.arm(
+        Some(WHEEL_TICK),
+        Expiry::Watch {
+            other: connection.stream.fd(),
+        },
+    );
     let head = download.head(&mut response).await;
     client.deadline.disarm();
     if client.deadline.expired() {
@@ -204,7 +226,10 @@ async fn half_duplex(
     if download.is_dropped(&mut response, shard) {
         return Err(Ended::Retry);
     }
-    download.respond(length, &mut response, shard, || true).await.map_err(Ended::Final)
+    download
+        .respond(length, &mut response, shard, || true)
+        .await
+        .map_err(Ended::Final)
 }
 
 impl<'a> Attempt<'a> {
@@ -224,7 +249,11 @@ impl<'a> Attempt<'a> {
 
     /// Most bytes that the request's body may have.
     pub(super) fn body_limit(&self) -> Option<u64> {
-        self.matched.rule.limits.request_body_bytes.map(NonZeroU64::get)
+        self.matched
+            .rule
+            .limits
+            .request_body_bytes
+            .map(NonZeroU64::get)
     }
 
     /// For how long a response's head is waited for, from the request's last byte on. The route's
@@ -256,6 +285,7 @@ impl<'a> Attempt<'a> {
             502..=504 => Outcome::BadAnswer(took),
             _ => Outcome::Success(took),
         };
-        self.booking.judge(&shard.endpoints, &self.drawn.cluster.set, outcome, now);
+        self.booking
+            .judge(&shard.endpoints, &self.drawn.cluster.set, outcome, now);
     }
 }

@@ -32,7 +32,12 @@ impl<'a> Exchange<'a> {
                     known != Known::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
                 })
                 .find_map(|field| {
-                    session::carried(field.value.of(bytes), policy, &self.shard.session_key, seconds())
+                    session::carried(
+                        field.value.of(bytes),
+                        policy,
+                        &self.shard.session_key,
+                        seconds(),
+                    )
                 })
         };
         let session = match &policy.token {
@@ -44,7 +49,11 @@ impl<'a> Exchange<'a> {
             let id = cluster.set.find(session.endpoint)?;
             let endpoint = cluster.endpoint(id)?;
             let serves = self.shard.endpoints.in_service(id, Instant::now());
-            serves.then_some(Pinned { drawn: Drawn { backend, cluster }, endpoint, session })
+            serves.then_some(Pinned {
+                drawn: Drawn { backend, cluster },
+                endpoint,
+                session,
+            })
         })
     }
 
@@ -62,7 +71,8 @@ impl<'a> Exchange<'a> {
             None => {
                 let rng = &mut *self.shard.rng.borrow_mut();
                 let id = states.choose(&cluster.set, tried, Instant::now(), rng);
-                id.and_then(|id| cluster.endpoint(id)).ok_or(FailureKind::NoEndpoint)?
+                id.and_then(|id| cluster.endpoint(id))
+                    .ok_or(FailureKind::NoEndpoint)?
             }
         };
         tried.push(endpoint.id);
@@ -101,6 +111,8 @@ impl<'a> Exchange<'a> {
 
 /// Seconds since 1970.
 fn seconds() -> u32 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }

@@ -63,7 +63,9 @@ pub(crate) struct ResponseSide<'e, 'x> {
 impl Download<'_, '_> {
     /// Starts the time for the response's head.
     pub(super) fn expect_head(&self) {
-        self.connection.deadline.arm(self.attempt.head_timeout(), Expiry::Disconnect);
+        self.connection
+            .deadline
+            .arm(self.attempt.head_timeout(), Expiry::Disconnect);
     }
 
     /// Reads up to the end of the final response's head, passing interim ones on. Its length: it
@@ -88,7 +90,12 @@ impl Download<'_, '_> {
             }
             match read {
                 Ok(0) if self.buffer.is_empty() => return Err(FailureKind::UpstreamClosed.into()),
-                Ok(0) => return Err(Failure::because(FailureKind::UpstreamGarbage, "head cut short")),
+                Ok(0) => {
+                    return Err(Failure::because(
+                        FailureKind::UpstreamGarbage,
+                        "head cut short",
+                    ));
+                }
                 Ok(_) => {}
                 Err(_) => return Err(FailureKind::UpstreamReset.into()),
             }
@@ -103,7 +110,10 @@ impl Download<'_, '_> {
     ) -> Result<(), Failure> {
         self.interims += 1;
         if self.interims > INTERIM_RESPONSES {
-            return Err(Failure::because(FailureKind::UpstreamGarbage, "too many interim responses"));
+            return Err(Failure::because(
+                FailureKind::UpstreamGarbage,
+                "too many interim responses",
+            ));
         }
         if side.version == Version::Http11 {
             let edits = self.attempt.response_edits();
@@ -114,7 +124,9 @@ impl Download<'_, '_> {
                 persist: Persist::Keep,
                 append: b"",
             }
-            .encode(side.out, |_, name| edits.is_some_and(|edits| edits.drops(name)));
+            .encode(side.out, |_, name| {
+                edits.is_some_and(|edits| edits.drops(name))
+            });
             let sent = side.client.stream.write_vec(side.out).await;
             side.out.clear();
             sent.map_err(|_| FailureKind::ClientGone)?;
@@ -158,16 +170,30 @@ impl Download<'_, '_> {
         side.record.answered = true;
         let switched = side.response.status == 101;
         let relay = Relay {
-            from: self.attempt.upstream(self.connection, &self.connection.deadline),
+            from: self
+                .attempt
+                .upstream(self.connection, &self.connection.deadline),
             to: side.client,
-            outward: if resent == Framing::Chunked { Outward::Chunked } else { Outward::Plain },
+            outward: if resent == Framing::Chunked {
+                Outward::Chunked
+            } else {
+                Outward::Plain
+            },
             limit: None,
             min_rate: 0,
             reads: Reads::ToTheEnd,
         };
         let mut moved = Moved::default();
-        let relayed =
-            relay.run(side.out, self.buffer, side.decoder, first, &mut moved, &mut ()).await;
+        let relayed = relay
+            .run(
+                side.out,
+                self.buffer,
+                side.decoder,
+                first,
+                &mut moved,
+                &mut (),
+            )
+            .await;
         side.record.bytes_out = moved.payload;
         relayed.map_err(RelayError::of_download)?;
         if switched {
@@ -186,7 +212,11 @@ impl Download<'_, '_> {
         let bytes = self.buffer.filled().get(..length).unwrap_or_default();
         let (edits, cors) = (self.attempt.response_edits(), self.attempt.cors());
         if let Some(cors) = cors {
-            cors.write_lines(side.origin, Some((&side.response.fields, bytes)), side.lines);
+            cors.write_lines(
+                side.origin,
+                Some((&side.response.fields, bytes)),
+                side.lines,
+            );
         }
         if let Some(edits) = edits {
             side.lines.extend_from_slice(edits.appended());

@@ -27,7 +27,10 @@ pub(super) async fn run(
     let reading = Deadline::new(shard, client.stream.fd());
     let writing = Deadline::new(shard, connection.stream.fd());
     let relay = Relay {
-        from: Side { idle: limits.body_idle_timeout, ..Side::of(&client.stream, &reading) },
+        from: Side {
+            idle: limits.body_idle_timeout,
+            ..Side::of(&client.stream, &reading)
+        },
         to: attempt.upstream(connection, &writing),
         outward: upload.outward,
         limit: attempt.body_limit(),
@@ -43,7 +46,9 @@ pub(super) async fn run(
             match sent {
                 Ok(()) => {
                     uploaded.done.set(true);
-                    connection.deadline.arm(attempt.head_timeout(), Expiry::Disconnect);
+                    connection
+                        .deadline
+                        .arm(attempt.head_timeout(), Expiry::Disconnect);
                 }
                 // The endpoint may have answered before it stopped reading.
                 Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
@@ -59,7 +64,10 @@ pub(super) async fn run(
                 return Err(Ended::Retry);
             }
             let done = || uploaded.done.get();
-            download.respond(length, &mut response, shard, done).await.map_err(Ended::Final)
+            download
+                .respond(length, &mut response, shard, done)
+                .await
+                .map_err(Ended::Final)
         };
         both(sending, receiving, || {
             reading.cancel_read();

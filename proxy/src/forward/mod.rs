@@ -29,9 +29,10 @@ pub(crate) async fn forward<'a>(
     drawn: Drawn<'a>,
 ) -> Result<After, Failure> {
     let rule = matched.rule;
-    if let (Framing::Length(length), Some(most)) =
-        (exchange.received.head.framing, rule.limits.request_body_bytes)
-        && length > most.get()
+    if let (Framing::Length(length), Some(most)) = (
+        exchange.received.head.framing,
+        rule.limits.request_body_bytes,
+    ) && length > most.get()
     {
         return Err(FailureKind::BodyTooLarge.into());
     }
@@ -57,7 +58,9 @@ async fn with_retries<'a>(
             Ended::Final(failure) => return Err(failure),
             Ended::Retry => {}
             Ended::Failed(failure) => {
-                tries.book(failure.kind, upload.replay()).map_err(|_| failure)?;
+                tries
+                    .book(failure.kind, upload.replay())
+                    .map_err(|_| failure)?;
             }
         }
         tries.back_off(exchange).await?;

@@ -31,7 +31,9 @@ impl<'a> Tries<'a> {
             rule,
             cluster,
             retries: 0,
-            until: rule.request_timeout.map(|timeout| exchange.record.started + timeout),
+            until: rule
+                .request_timeout
+                .map(|timeout| exchange.record.started + timeout),
             retry: None,
             _request: RequestInFlight::book(&service),
             service,
@@ -83,6 +85,7 @@ impl<'a> Tries<'a> {
     }
 
     fn left(&self) -> Option<Duration> {
-        self.until.map(|until| until.saturating_duration_since(Instant::now()))
+        self.until
+            .map(|until| until.saturating_duration_since(Instant::now()))
     }
 }

@@ -21,10 +21,18 @@ pub(super) async fn run(
     buffer: &mut Buffer,
 ) -> Result<After, Failure> {
     let (client, shard) = (exchange.client, exchange.shard);
-    let idle = exchange.record.rule.and_then(|rule| rule.limits.stream_idle_timeout);
+    let idle = exchange
+        .record
+        .rule
+        .and_then(|rule| rule.limits.stream_idle_timeout);
     let deadlines = [client.stream.fd(), connection.stream.fd()].map(|fd| Deadline::new(shard, fd));
     let [client_writes, upstream_writes] = &deadlines;
-    let side = |stream, deadline| Side { stream, deadline, idle, until: None };
+    let side = |stream, deadline| Side {
+        stream,
+        deadline,
+        idle,
+        until: None,
+    };
     let up = Direction {
         from: side(&client.stream, &client.deadline),
         to: side(&connection.stream, upstream_writes),
@@ -34,7 +42,11 @@ pub(super) async fn run(
         to: side(&client.stream, client_writes),
     };
     let (mut sent, mut received) = (Moved::default(), Moved::default());
-    both(up.run(exchange.buffer, &mut sent), down.run(buffer, &mut received)).await;
+    both(
+        up.run(exchange.buffer, &mut sent),
+        down.run(buffer, &mut received),
+    )
+    .await;
     exchange.record.bytes_in += sent.payload;
     exchange.record.bytes_out += received.payload;
     Ok(After::End(Next::Close))
@@ -59,9 +71,21 @@ impl Direction<'_> {
             reads: Reads::ToTheEnd,
         };
         let mut decoder = BodyDecoder::new(Framing::UntilClose);
-        let waiting = Decoded { payload: 0..buffer.len(), consumed: buffer.len(), done: false };
-        let ended =
-            relay.run(&mut Vec::new(), buffer, &mut decoder, waiting, moved, &mut ()).await;
+        let waiting = Decoded {
+            payload: 0..buffer.len(),
+            consumed: buffer.len(),
+            done: false,
+        };
+        let ended = relay
+            .run(
+                &mut Vec::new(),
+                buffer,
+                &mut decoder,
+                waiting,
+                moved,
+                &mut (),
+            )
+            .await;
         match ended {
             Ok(()) => self.to.stream.shutdown_write(),
             Err(_) => {
@@ -78,7 +102,11 @@ async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>)
     poll_fn(|context| {
         running.0 = running.0 && first.as_mut().poll(context).is_pending();
         running.1 = running.1 && second.as_mut().poll(context).is_pending();
-        if running == (false, false) { Poll::Ready(()) } else { Poll::Pending }
+        if running == (false, false) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
 }

@@ -89,17 +89,28 @@ impl Upload {
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,
     ) -> Result<(), RelayError> {
-        let RequestSide { buffer, decoder, out } = request;
+        let RequestSide {
+            buffer,
+            decoder,
+            out,
+        } = request;
         debug_assert!(self.whole, "the rest of the body would be left out");
         // Whatever an earlier try wrote in front is done with.
         buffer.consume(self.sent.front);
         self.moved = Moved::default();
         if self.sent.front == 0 {
-            let payload = buffer.filled().get(self.first.payload.clone()).unwrap_or_default();
-            self.mirrors.drain(..).for_each(|mut feed| feed.all(payload));
+            let payload = buffer
+                .filled()
+                .get(self.first.payload.clone())
+                .unwrap_or_default();
+            self.mirrors
+                .drain(..)
+                .for_each(|mut feed| feed.all(payload));
         }
         let first = std::mem::replace(&mut self.first, Decoded::default());
-        let (segment, sent) = relay.send(out, buffer, decoder, first, &mut self.moved).await;
+        let (segment, sent) = relay
+            .send(out, buffer, decoder, first, &mut self.moved)
+            .await;
         self.first = Decoded {
             payload: 0..segment.payload,
             consumed: segment.consumed - segment.front,
@@ -115,7 +126,11 @@ impl Upload {
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,
     ) -> Result<(), RelayError> {
-        let RequestSide { buffer, decoder, out } = request;
+        let RequestSide {
+            buffer,
+            decoder,
+            out,
+        } = request;
         let first = std::mem::replace(&mut self.first, Decoded::default());
         let pending = !first.payload.is_empty() || !decoder.is_done();
         self.moved = Moved::default();
@@ -123,7 +138,11 @@ impl Upload {
             && !kept.is_empty()
         {
             let done = !pending;
-            let all = Decoded { payload: 0..kept.len(), consumed: kept.len(), done };
+            let all = Decoded {
+                payload: 0..kept.len(),
+                consumed: kept.len(),
+                done,
+            };
             let (segment, sent) = relay.send(out, kept, decoder, all, &mut self.moved).await;
             kept.consume(segment.front);
             sent?;
@@ -131,8 +150,13 @@ impl Upload {
                 return Ok(());
             }
         }
-        let mut taps = Taps { kept: &mut self.kept, mirrors: &mut self.mirrors };
-        let result = relay.run(out, buffer, decoder, first, &mut self.moved, &mut taps).await;
+        let mut taps = Taps {
+            kept: &mut self.kept,
+            mirrors: &mut self.mirrors,
+        };
+        let result = relay
+            .run(out, buffer, decoder, first, &mut self.moved, &mut taps)
+            .await;
         if result.is_ok() {
             self.mirrors.drain(..).for_each(|mut feed| feed.end());
         }
@@ -180,9 +204,7 @@ impl RelayError {
         match self {
             Self::SenderGone | Self::Canceled => FailureKind::ClientGone.into(),
             Self::SenderStalled | Self::TooSlow => FailureKind::BodyTimeout.into(),
-            Self::Malformed(error) => {
-                Failure::because(FailureKind::MalformedBody, error.reason())
-            }
+            Self::Malformed(error) => Failure::because(FailureKind::MalformedBody, error.reason()),
             Self::TooLarge => FailureKind::BodyTooLarge.into(),
             Self::ReceiverGone => FailureKind::UpstreamReset.into(),
             Self::ReceiverStalled => FailureKind::UpstreamTimeout.into(),

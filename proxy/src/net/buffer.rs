@@ -26,7 +26,11 @@ pub struct Buffer {
 impl Default for Buffer {
     /// A buffer without memory, which stands for one that the kernel has.
     fn default() -> Self {
-        Self { memory: Box::new([]), start: 0, end: 0 }
+        Self {
+            memory: Box::new([]),
+            start: 0,
+            end: 0,
+        }
     }
 }
 
@@ -35,7 +39,11 @@ impl Buffer {
     #[must_use]
     pub fn with_room() -> Self {
         let memory = Box::new_uninit_slice(BUFFER_HEADROOM_BYTES + BUFFER_BYTES);
-        Self { memory, start: BUFFER_HEADROOM_BYTES, end: BUFFER_HEADROOM_BYTES }
+        Self {
+            memory,
+            start: BUFFER_HEADROOM_BYTES,
+            end: BUFFER_HEADROOM_BYTES,
+        }
     }
 
     /// Bytes that were read and not consumed.
@@ -82,7 +90,9 @@ impl Buffer {
     /// not fit; then nothing changed.
     #[must_use]
     pub fn prepend(&mut self, bytes: &[u8]) -> bool {
-        let Some(start) = self.start.checked_sub(bytes.len()) else { return false };
+        let Some(start) = self.start.checked_sub(bytes.len()) else {
+            return false;
+        };
         self.memory[start..self.start].write_copy_of_slice(bytes);
         self.start = start;
         true
@@ -109,7 +119,8 @@ impl Buffer {
     pub fn make_room(&mut self) {
         if self.room() < BUFFER_BYTES / 4 && self.start > BUFFER_HEADROOM_BYTES {
             let length = self.len();
-            self.memory.copy_within(self.start..self.end, BUFFER_HEADROOM_BYTES);
+            self.memory
+                .copy_within(self.start..self.end, BUFFER_HEADROOM_BYTES);
             self.start = BUFFER_HEADROOM_BYTES;
             self.end = BUFFER_HEADROOM_BYTES + length;
         }
@@ -140,7 +151,10 @@ unsafe impl IoBufMut for Buffer {
     }
 
     unsafe fn set_init(&mut self, count: usize) {
-        debug_assert!(count <= self.room(), "the kernel wrote into the room it was given");
+        debug_assert!(
+            count <= self.room(),
+            "the kernel wrote into the room it was given"
+        );
         self.end += count;
     }
 }
@@ -156,11 +170,19 @@ pub(super) struct Outgoing {
 // SAFETY: as for `Buffer`; the range is cut to what the buffer holds.
 unsafe impl IoBuf for Outgoing {
     fn read_ptr(&self) -> *const u8 {
-        self.buffer.filled().get(self.range.clone()).unwrap_or_default().as_ptr()
+        self.buffer
+            .filled()
+            .get(self.range.clone())
+            .unwrap_or_default()
+            .as_ptr()
     }
 
     fn bytes_init(&self) -> usize {
-        self.buffer.filled().get(self.range.clone()).unwrap_or_default().len()
+        self.buffer
+            .filled()
+            .get(self.range.clone())
+            .unwrap_or_default()
+            .len()
     }
 }
 
@@ -175,7 +197,10 @@ impl BufferPool {
     /// An empty buffer.
     #[must_use]
     pub fn take(&self) -> Buffer {
-        self.free.borrow_mut().pop().unwrap_or_else(Buffer::with_room)
+        self.free
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(Buffer::with_room)
     }
 
     /// Gives a buffer back; whatever is in it is forgotten.

@@ -1,6 +1,9 @@
 //! A connected socket: TCP or unix, read and written at the same time by the one task that owns it.
 
-#![expect(unsafe_code, reason = "sockets are read and written at once, and asked for what monoio has no call for")]
+#![expect(
+    unsafe_code,
+    reason = "sockets are read and written at once, and asked for what monoio has no call for"
+)]
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -9,9 +12,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 
-use monoio::io::{
-    AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelableAsyncReadRent,
-};
+use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelableAsyncReadRent};
 use monoio::net::{TcpStream, UnixStream};
 
 use super::Buffer;
@@ -65,13 +66,19 @@ impl Stream {
     /// Takes over an accepted or connected TCP socket.
     #[must_use]
     pub fn tcp(socket: TcpStream) -> Self {
-        Self { fd: socket.as_raw_fd(), socket: Socket::Tcp(UnsafeCell::new(socket)) }
+        Self {
+            fd: socket.as_raw_fd(),
+            socket: Socket::Tcp(UnsafeCell::new(socket)),
+        }
     }
 
     /// Takes over a connected unix socket.
     #[must_use]
     pub fn unix(socket: UnixStream) -> Self {
-        Self { fd: socket.as_raw_fd(), socket: Socket::Unix(UnsafeCell::new(socket)) }
+        Self {
+            fd: socket.as_raw_fd(),
+            socket: Socket::Unix(UnsafeCell::new(socket)),
+        }
     }
 
     /// Connects to a TCP address.
@@ -132,7 +139,10 @@ impl Stream {
     /// # Errors
     /// What send(2) says.
     pub async fn write(&self, buffer: &mut Buffer, range: Range<usize>) -> io::Result<()> {
-        let mut outgoing = Outgoing { buffer: std::mem::take(buffer), range };
+        let mut outgoing = Outgoing {
+            buffer: std::mem::take(buffer),
+            range,
+        };
         let result = self.write_all(&mut outgoing).await;
         *buffer = outgoing.buffer;
         result
@@ -188,7 +198,10 @@ impl Stream {
 
     /// Makes close(2) reset the connection, so that the peer cannot take a torn message for whole.
     pub fn reset_on_close(&self) {
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        let linger = libc::linger {
+            l_onoff: 1,
+            l_linger: 0,
+        };
         // SAFETY: the descriptor is open while `self` lives, and the pointer and size name a
         // live `linger`.
         unsafe {
@@ -209,7 +222,12 @@ pub(crate) fn liveness(fd: RawFd) -> Liveness {
     let mut byte = 0_u8;
     // SAFETY: one byte is read into one byte; nothing is read from a descriptor that is closed.
     let read = unsafe {
-        libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK | libc::MSG_DONTWAIT)
+        libc::recv(
+            fd,
+            (&raw mut byte).cast(),
+            1,
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
     };
     match read {
         0 => Liveness::Gone,

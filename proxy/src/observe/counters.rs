@@ -220,7 +220,12 @@ pub struct Refusals(Box<[Counter]>);
 
 impl Default for Refusals {
     fn default() -> Self {
-        Self(FailureKind::ALL.iter().map(|_| Counter::default()).collect())
+        Self(
+            FailureKind::ALL
+                .iter()
+                .map(|_| Counter::default())
+                .collect(),
+        )
     }
 }
 
@@ -234,7 +239,10 @@ impl Refusals {
 
     /// The kinds and how often each came.
     pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
-        FailureKind::ALL.iter().copied().zip(self.0.iter().map(Counter::value))
+        FailureKind::ALL
+            .iter()
+            .copied()
+            .zip(self.0.iter().map(Counter::value))
     }
 }
 

@@ -3,11 +3,11 @@
 use http::StatusCode;
 use xds::model::Scheme;
 
+use crate::downstream::answer::write_date;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{Answer, Persist};
 use crate::http::known::Known;
 use crate::policy::cors::{Cors, Preflight};
-use crate::downstream::answer::write_date;
 use crate::policy::redirect::{self, Redirect};
 use crate::shard::deadline::Expiry;
 
@@ -20,8 +20,11 @@ impl<'a> Exchange<'a> {
         &mut self,
         matched: &Matched<'a>,
     ) -> Result<Option<After>, Failure> {
-        let Some(answers) = matched.rule.answers.as_deref() else { return Ok(None) };
-        self.answer_itself(answers.cors.as_ref(), answers.redirect.as_ref(), matched).await
+        let Some(answers) = matched.rule.answers.as_deref() else {
+            return Ok(None);
+        };
+        self.answer_itself(answers.cors.as_ref(), answers.redirect.as_ref(), matched)
+            .await
     }
 
     /// Answers where the filters of the drawn backend do.
@@ -30,8 +33,11 @@ impl<'a> Exchange<'a> {
         matched: &Matched<'a>,
         drawn: Drawn<'a>,
     ) -> Result<Option<After>, Failure> {
-        let Some(policy) = drawn.backend.policy.as_deref() else { return Ok(None) };
-        self.answer_itself(policy.cors.as_ref(), policy.redirect.as_ref(), matched).await
+        let Some(policy) = drawn.backend.policy.as_deref() else {
+            return Ok(None);
+        };
+        self.answer_itself(policy.cors.as_ref(), policy.redirect.as_ref(), matched)
+            .await
     }
 
     async fn answer_itself(
@@ -51,7 +57,9 @@ impl<'a> Exchange<'a> {
             }
             cors.write_lines(fields.value(Known::Origin, bytes), None, lines);
         }
-        let Some(redirect) = redirect else { return Ok(None) };
+        let Some(redirect) = redirect else {
+            return Ok(None);
+        };
         let address = redirect::Address {
             scheme: Scheme::Http,
             authority: received.authority(),
@@ -69,7 +77,11 @@ impl<'a> Exchange<'a> {
         body: &[u8],
     ) -> Result<After, Failure> {
         let whole = self.has_whole_request();
-        let persist = if whole { self.persistence() } else { Persist::Close };
+        let persist = if whole {
+            self.persistence()
+        } else {
+            Persist::Close
+        };
         self.send_answer(status, body, persist).await
     }
 
@@ -80,7 +92,11 @@ impl<'a> Exchange<'a> {
         body: &[u8],
         persist: Persist,
     ) -> Result<After, Failure> {
-        let Work { to_client: out, response_lines: lines, .. } = &mut *self.work;
+        let Work {
+            to_client: out,
+            response_lines: lines,
+            ..
+        } = &mut *self.work;
         write_date(lines);
         out.clear();
         Answer {
@@ -95,7 +111,9 @@ impl<'a> Exchange<'a> {
         self.record.status = status.as_u16();
         self.record.answered = true;
         self.record.bytes_out = body.len() as u64;
-        self.client.deadline.arm(self.bind.limits.write_idle_timeout, Expiry::Disconnect);
+        self.client
+            .deadline
+            .arm(self.bind.limits.write_idle_timeout, Expiry::Disconnect);
         let sent = self.client.stream.write_vec(out).await;
         sent.map_err(|_| match self.client.deadline.expired() {
             true => FailureKind::ClientStalled,

@@ -39,7 +39,11 @@ impl Exchange<'_> {
     async fn refuse(&mut self, failure: Failure) -> After {
         let kind = failure.kind;
         if self.record.answered || kind.then() == Then::Reset {
-            self.record.status = if self.record.answered { self.record.status } else { kind.status() };
+            self.record.status = if self.record.answered {
+                self.record.status
+            } else {
+                kind.status()
+            };
             return After::End(Next::Reset);
         }
         let received = self.received;
@@ -104,7 +108,12 @@ impl Exchange<'_> {
     fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
         let record = &self.record;
         let Some(log) = self.access_log() else { return };
-        if !access_log::wants(log, record.status, duration, &mut *self.shard.rng.borrow_mut()) {
+        if !access_log::wants(
+            log,
+            record.status,
+            duration,
+            &mut *self.shard.rng.borrow_mut(),
+        ) {
             return;
         }
         let received = self.received;
@@ -120,7 +129,9 @@ impl Exchange<'_> {
             client: Some(client),
             method: received.method(),
             host: received.authority(),
-            path: target.map_or(received.head.target.of(bytes), |target| target.text.as_bytes()),
+            path: target.map_or(received.head.target.of(bytes), |target| {
+                target.text.as_bytes()
+            }),
             protocol: match received.head.version {
                 Version::Http10 => "HTTP/1.0",
                 Version::Http11 => "HTTP/1.1",
@@ -137,6 +148,9 @@ impl Exchange<'_> {
             request_id: record.id.as_ref().map(|id| id.as_str().as_bytes()),
             jwt_subject: None,
         };
-        self.shard.log.borrow_mut().append(|out| line.write(log.format, out));
+        self.shard
+            .log
+            .borrow_mut()
+            .append(|out| line.write(log.format, out));
     }
 }

@@ -15,8 +15,8 @@ use crate::http::h1::encode;
 use crate::http::head::Framing;
 use crate::limits::{LINGER_TIMEOUT, MIRROR_BYTES};
 use crate::shard::Shard;
-use crate::shard::fence::fenced;
 use crate::shard::deadline::Expiry;
+use crate::shard::fence::fenced;
 use crate::upstream::connect::connect;
 use crate::upstream::pool::Connection;
 
@@ -104,7 +104,9 @@ const HEAD_BYTES: usize = crate::limits::MAX_HEAD_BYTES as usize;
 impl<'a> Exchange<'a> {
     /// Starts the mirrors that the request's coins choose.
     pub(super) fn mirror(&mut self, matched: &Matched<'a>, drawn: Drawn<'a>) {
-        let Some(policy) = drawn.backend.policy.as_deref() else { return };
+        let Some(policy) = drawn.backend.policy.as_deref() else {
+            return;
+        };
         for (mirror, target) in policy.mirrors.iter().zip(&drawn.backend.mirrors) {
             let coin = self.shard.rng.borrow_mut().random();
             if let (true, Ok(index)) = (mirror.coin.lands(coin), target) {
@@ -116,15 +118,23 @@ impl<'a> Exchange<'a> {
     fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Drawn<'a>) {
         self.encode_head(drawn);
         let shared = Rc::new(Shared::default());
-        shared.pending.borrow_mut().extend_from_slice(&self.work.to_upstream);
+        shared
+            .pending
+            .borrow_mut()
+            .extend_from_slice(&self.work.to_upstream);
         let chunked = self.received.head.framing == Framing::Chunked;
-        self.mirrors.push(Feed { shared: Rc::clone(&shared), chunked });
+        self.mirrors.push(Feed {
+            shared: Rc::clone(&shared),
+            chunked,
+        });
         let (shard, config) = (Rc::clone(self.shard), self.shard.config.load());
         let timeout = matched.rule.limits.connect_timeout;
         let patience = matched.rule.limits.response_head_timeout;
         monoio::spawn(fenced(Rc::clone(&shard), async move {
             let cluster = config.cluster(index);
-            let Some(connection) = reach(&shard, cluster, timeout).await else { return };
+            let Some(connection) = reach(&shard, cluster, timeout).await else {
+                return;
+            };
             if shared.send(&connection).await.is_some() {
                 connection.deadline.arm(patience, Expiry::Disconnect);
                 discard_answer(&shard, &connection).await;
@@ -143,7 +153,9 @@ async fn reach(
         let rng = &mut *shard.rng.borrow_mut();
         shard.endpoints.choose(&cluster.set, &[], now, rng)?
     };
-    connect(shard, cluster, cluster.endpoint(id)?, timeout).await.ok()
+    connect(shard, cluster, cluster.endpoint(id)?, timeout)
+        .await
+        .ok()
 }
 
 /// Reads until the backend closes or has said enough: closing at once would make it see a broken
@@ -152,7 +164,9 @@ async fn discard_answer(shard: &Rc<Shard>, connection: &Connection) {
     let mut buffer = shard.buffers.take();
     while matches!(connection.stream.read(&mut buffer).await, Ok(1..)) {
         buffer.clear();
-        connection.deadline.arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
+        connection
+            .deadline
+            .arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
     }
     shard.buffers.put(buffer);
 }

@@ -7,6 +7,8 @@ mod prepare;
 mod record;
 mod route;
 pub(crate) mod scratch;
+#[cfg(feature = "test-hooks")]
+mod test_hooks;
 
 use std::rc::Rc;
 
@@ -19,9 +21,9 @@ use crate::policy::forwarded::Belief;
 use crate::policy::normalise::Target;
 use crate::shard::Shard;
 
+use self::mirror::Feed;
 pub(crate) use self::record::Record;
 pub(crate) use self::route::{Drawn, Matched};
-use self::mirror::Feed;
 use self::scratch::{Received, Scratch, Work};
 
 /// A request under way.
@@ -63,15 +65,23 @@ pub(crate) async fn handle(
     scratch: &mut Scratch,
 ) -> After {
     let snapshot = shard.config.load();
-    let Some(bind) = snapshot.bind(client.bind) else { return After::End(Next::Close) };
-    let Scratch { received, normal, work } = scratch;
+    let Some(bind) = snapshot.bind(client.bind) else {
+        return After::End(Next::Close);
+    };
+    let Scratch {
+        received,
+        normal,
+        work,
+    } = scratch;
     let target = normal.take_in(received, bind);
     let mut exchange = Exchange::begin(shard, &snapshot, bind, client, received, buffer, work);
     let outcome = match target {
         Ok((host, target)) => serve(&mut exchange, host, target).await,
         Err(failure) => Err(failure),
     };
-    exchange.finish(outcome, target.ok().map(|(_, target)| target)).await
+    exchange
+        .finish(outcome, target.ok().map(|(_, target)| target))
+        .await
 }
 
 /// The phases, top to bottom. What cannot be done for this request is a failure, which `finish`
@@ -81,6 +91,8 @@ async fn serve<'a>(
     host: &str,
     target: Target<'a>,
 ) -> Result<After, Failure> {
+    #[cfg(feature = "test-hooks")]
+    test_hooks::panic_if_asked(target.path());
     let listener = exchange.select_listener(host)?;
     let matched = exchange.select_rule(listener, host, target)?;
     if let Some(after) = exchange.answer_by_rule(&matched).await? {

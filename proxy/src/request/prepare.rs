@@ -52,7 +52,11 @@ impl<'a> Exchange<'a> {
 
     /// Writes what the backend gets in place of, and beside, what the client sent.
     pub(super) fn prepare(&mut self, matched: &Matched<'a>, drawn: Drawn<'a>) {
-        let Work { target, request_lines: lines, .. } = &mut *self.work;
+        let Work {
+            target,
+            request_lines: lines,
+            ..
+        } = &mut *self.work;
         target.clear();
         match drawn.rewrite() {
             Some(rewrite) => rewrite.write_target(matched.path(), target),
@@ -63,7 +67,8 @@ impl<'a> Exchange<'a> {
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let edits = drawn.request_edits();
         let hop = &self.client.hop;
-        self.belief.write_lines(hop, received.authority(), (fields, bytes), edits, lines);
+        self.belief
+            .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
         let random = self.shard.rng.borrow_mut().random();
         let id = RequestId::choose(self.belief, fields, bytes, random);
         id.write_line(edits, lines);
@@ -75,14 +80,21 @@ impl<'a> Exchange<'a> {
 
     /// Writes the request's head as the backend gets it.
     pub(crate) fn encode_head(&mut self, drawn: Drawn<'a>) {
-        let Work { target, request_lines, to_upstream, .. } = &mut *self.work;
+        let Work {
+            target,
+            request_lines,
+            to_upstream,
+            ..
+        } = &mut *self.work;
         let (belief, edits) = (self.belief, drawn.request_edits());
         to_upstream.clear();
         UpstreamRequest {
             head: &self.received.head,
             bytes: &self.received.bytes,
             target,
-            host: drawn.host().map_or(self.received.authority(), str::as_bytes),
+            host: drawn
+                .host()
+                .map_or(self.received.authority(), str::as_bytes),
             expectation: Expectation::Origin,
             append: request_lines,
         }
@@ -137,24 +149,36 @@ impl<'a> Exchange<'a> {
     /// Whether the client's connection may live on after this request.
     pub(crate) fn persistence(&self) -> Persist {
         let limits = &self.bind.limits;
-        let is_old = limits.connection_age.is_some_and(|age| self.client.is_older_than(age));
+        let is_old = limits
+            .connection_age
+            .is_some_and(|age| self.client.is_older_than(age));
         let goes_on = self.received.head.keep_alive
             && !self.shard.draining.get()
             && self.client.requests < limits.requests_per_connection.get()
             && !is_old;
-        if goes_on { Persist::Keep } else { Persist::Close }
+        if goes_on {
+            Persist::Keep
+        } else {
+            Persist::Close
+        }
     }
 }
 
 impl<'a> Drawn<'a> {
     /// Edits of requests to this backend.
     pub(crate) fn request_edits(&self) -> Option<&'a HeaderEdits> {
-        self.backend.policy.as_deref().map(|policy| &policy.request_headers)
+        self.backend
+            .policy
+            .as_deref()
+            .map(|policy| &policy.request_headers)
     }
 
     /// Edits of responses from this backend.
     pub(crate) fn response_edits(&self) -> Option<&'a HeaderEdits> {
-        self.backend.policy.as_deref().map(|policy| &policy.response_headers)
+        self.backend
+            .policy
+            .as_deref()
+            .map(|policy| &policy.response_headers)
     }
 
     /// Host that the backend gets, where a filter gives one.

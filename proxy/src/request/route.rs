@@ -54,14 +54,27 @@ impl<'a> Exchange<'a> {
             path: target.path().as_bytes(),
             query: target.query().map(str::as_bytes),
             method: received.method(),
-            headers: &HeadFields { fields: &received.head.fields, head: &received.bytes },
+            headers: &HeadFields {
+                fields: &received.head.fields,
+                head: &received.bytes,
+            },
         };
         let mut caches = self.shard.regexes.borrow_mut();
         let cache = caches.find_or_insert(listener.id, Default::default);
-        let selected = listener.router.select(&view, cache).ok_or(FailureKind::NoRoute)?;
-        let rule = listener.rules.get(selected.route as usize).ok_or(FailureKind::NoRoute)?;
+        let selected = listener
+            .router
+            .select(&view, cache)
+            .ok_or(FailureKind::NoRoute)?;
+        let rule = listener
+            .rules
+            .get(selected.route as usize)
+            .ok_or(FailureKind::NoRoute)?;
         self.record.rule = Some(rule);
-        Ok(Matched { rule, target, prefix_len: selected.prefix_len })
+        Ok(Matched {
+            rule,
+            target,
+            prefix_len: selected.prefix_len,
+        })
     }
 
     /// The backend that the request's lot falls on. A rule without any, and the share of one that

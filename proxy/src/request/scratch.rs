@@ -60,7 +60,10 @@ impl Received {
 
     /// Whether carrying it out twice does what carrying it out once does (RFC 9110 section 9.2.2).
     pub(crate) fn is_idempotent(&self) -> bool {
-        matches!(self.method(), b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE")
+        matches!(
+            self.method(),
+            b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"
+        )
     }
 }
 
@@ -72,7 +75,10 @@ pub(crate) struct Normal {
 
 impl Default for Normal {
     fn default() -> Self {
-        Self { target: Vec::new(), host: [0; MAX_HOST_BYTES] }
+        Self {
+            target: Vec::new(),
+            host: [0; MAX_HOST_BYTES],
+        }
     }
 }
 
@@ -115,7 +121,10 @@ pub(crate) struct Work {
 /// Working memory that no connection uses at the moment.
 #[derive(Default)]
 pub(crate) struct ScratchPool {
-    #[expect(clippy::vec_box, reason = "a connection keeps its box: a move would copy a kilobyte")]
+    #[expect(
+        clippy::vec_box,
+        reason = "a connection keeps its box: a move would copy a kilobyte"
+    )]
     free: RefCell<Vec<Box<Scratch>>>,
 }
 

@@ -39,7 +39,12 @@ impl Acceptors {
         let listener = std::net::TcpListener::from(socket);
         listener.set_nonblocking(shard.waits == Waits::ForReadiness)?;
         let listener = TcpListener::from_std(listener)?;
-        let acceptor = Rc::new(Acceptor { bind, fd, listener, stopped: Cell::new(false) });
+        let acceptor = Rc::new(Acceptor {
+            bind,
+            fd,
+            listener,
+            stopped: Cell::new(false),
+        });
         shard.acceptors.list.borrow_mut().push(Rc::clone(&acceptor));
         for _ in 0..ACCEPT_LOOPS {
             let (shard, acceptor) = (Rc::clone(shard), Rc::clone(&acceptor));
@@ -53,7 +58,8 @@ impl Acceptors {
     pub(crate) async fn stop(shard: &Rc<Shard>, which: impl Fn(u32) -> bool) {
         let stopping: Vec<_> = {
             let mut list = shard.acceptors.list.borrow_mut();
-            list.extract_if(.., |acceptor| which(acceptor.bind)).collect()
+            list.extract_if(.., |acceptor| which(acceptor.bind))
+                .collect()
         };
         for acceptor in stopping {
             while is_readable(acceptor.fd) && shard.has_room() {
@@ -71,14 +77,18 @@ impl Acceptor {
         while !self.stopped.get() {
             if !shard.has_room() {
                 // Clients wait in the kernel's queue, which costs them time and us nothing.
-                                monoio::time::sleep(ACCEPT_PAUSE).await;
+                monoio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
             match self.listener.accept().await {
                 Ok((socket, address)) => {
                     let address = canonical(address);
-                    let serve =
-                        connection::serve(Rc::clone(&shard), Stream::tcp(socket), address, self.bind);
+                    let serve = connection::serve(
+                        Rc::clone(&shard),
+                        Stream::tcp(socket),
+                        address,
+                        self.bind,
+                    );
                     monoio::spawn(fenced(Rc::clone(&shard), serve));
                 }
                 Err(_) if self.stopped.get() => return,
@@ -101,7 +111,11 @@ fn canonical(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
 }
 
 fn is_readable(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
     // SAFETY: the pointer names one live `pollfd`, and the call does not wait.
     unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 }
 }

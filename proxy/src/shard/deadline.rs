@@ -54,7 +54,11 @@ impl Deadline {
             canceller: RefCell::new(None),
         });
         let handle = shard.wheel.borrow_mut().insert(Rc::clone(&state));
-        Self { shard: Rc::clone(shard), handle, state }
+        Self {
+            shard: Rc::clone(shard),
+            handle,
+            state,
+        }
     }
 
     /// Sets what happens, and when; `None` means never. What was set before is forgotten.
@@ -79,7 +83,11 @@ impl Deadline {
 
     /// A handle for a read that [`Expiry::CancelRead`] ends.
     pub(crate) fn cancel_handle(&self) -> CancelHandle {
-        self.state.canceller.borrow_mut().get_or_insert_default().handle()
+        self.state
+            .canceller
+            .borrow_mut()
+            .get_or_insert_default()
+            .handle()
     }
 
     /// Ends the read that has the handle.

@@ -54,8 +54,17 @@ pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
     let (bell, ringing) = UnixStream::pair()?;
     bell.set_nonblocking(true)?;
     let queue = Arc::new(SegQueue::new());
-    let reader = InboxReader { queue: Arc::clone(&queue), bell: ringing };
-    Ok((Inbox { queue, bell: Arc::new(bell) }, reader))
+    let reader = InboxReader {
+        queue: Arc::clone(&queue),
+        bell: ringing,
+    };
+    Ok((
+        Inbox {
+            queue,
+            bell: Arc::new(bell),
+        },
+        reader,
+    ))
 }
 
 impl Inbox {

@@ -129,7 +129,10 @@ impl ConfigCell {
     pub(crate) fn new(published: Published) -> Self {
         let mut published = arc_swap::Cache::new(published);
         let current = Rc::new(Arc::clone(published.load()));
-        Self { published: RefCell::new(published), current: RefCell::new(current) }
+        Self {
+            published: RefCell::new(published),
+            current: RefCell::new(current),
+        }
     }
 
     /// The configuration in force, for one request to hold.

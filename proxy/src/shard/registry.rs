@@ -46,7 +46,9 @@ impl Registry {
 
     /// Shuts the idle connections down, where `which` says so of their bind. How many there were.
     pub(crate) fn close_idle(&self, which: impl Fn(u32) -> bool) -> usize {
-        self.shut(libc::SHUT_RD, |slot| slot.state == ClientState::Idle && which(slot.bind))
+        self.shut(libc::SHUT_RD, |slot| {
+            slot.state == ClientState::Idle && which(slot.bind)
+        })
     }
 
     /// Shuts every connection down. How many there were.
@@ -65,7 +67,11 @@ impl Registered {
     /// Enters a connection of `bind`.
     pub(crate) fn new(shard: &Rc<super::Shard>, fd: RawFd, bind: u32) -> Self {
         let registry = &shard.clients;
-        let entry = Slot { fd, bind, state: ClientState::Busy };
+        let entry = Slot {
+            fd,
+            bind,
+            state: ClientState::Busy,
+        };
         let mut slots = registry.slots.borrow_mut();
         let free = registry.free.borrow_mut().pop();
         let slot = free.unwrap_or_else(|| {
@@ -75,7 +81,10 @@ impl Registered {
         slots[slot as usize] = entry;
         registry.open.set(registry.open.get() + 1);
         shard.counters.clients.up();
-        Self { shard: Rc::clone(shard), slot }
+        Self {
+            shard: Rc::clone(shard),
+            slot,
+        }
     }
 
     /// Says what the connection is doing.

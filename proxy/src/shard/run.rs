@@ -10,9 +10,9 @@ use std::time::Instant;
 use monoio::io::AsyncReadRent;
 use monoio::net::UnixStream;
 
+use super::Shard;
 use super::accept::Acceptors;
 use super::inbox::{Ask, InboxReader};
-use super::Shard;
 use super::wheel::Tick;
 use crate::config::Published;
 use crate::driver::{Driver, DriverChoice, DriverReport, Waits};
@@ -72,7 +72,10 @@ async fn housekeeping(shard: Rc<Shard>) {
         due += WHEEL_TICK;
         monoio::time::sleep_until(due.into()).await;
         let now = Instant::now();
-        shard.counters.loop_lag.observe(now.saturating_duration_since(due));
+        shard
+            .counters
+            .loop_lag
+            .observe(now.saturating_duration_since(due));
         let tick = Tick::at(now.saturating_duration_since(started));
         shard.advance(tick);
         shard.log.borrow_mut().flush();
@@ -138,5 +141,9 @@ fn pin(core: usize) -> io::Result<()> {
         libc::CPU_SET(core, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
-    if pinned == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if pinned == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

@@ -20,7 +20,9 @@ pub(crate) async fn connect(
     endpoint: &Endpoint,
     timeout: Option<Duration>,
 ) -> Result<Connection, Failure> {
-    let counted = shard.pool.count(cluster.id, cluster.connections_per_shard.get());
+    let counted = shard
+        .pool
+        .count(cluster.id, cluster.connections_per_shard.get());
     let counted = counted.ok_or(FailureKind::UpstreamFull)?;
     // A connect under way may be dropped: its operation holds no buffer and no bytes.
     let connecting = dial(&endpoint.address);

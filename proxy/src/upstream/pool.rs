@@ -74,7 +74,10 @@ impl Pool {
         connection.used = true;
         connection.idle_since = shard.now();
         connection.deadline.disarm();
-        self.idle.borrow_mut().find_or_insert(endpoint, Vec::new).push(connection);
+        self.idle
+            .borrow_mut()
+            .find_or_insert(endpoint, Vec::new)
+            .push(connection);
     }
 
     /// Counts a connection to a service, unless it has `most` already.
@@ -103,4 +106,3 @@ impl Pool {
         self.idle.borrow_mut().entries_mut().for_each(Vec::clear);
     }
 }
-
