@@ -38,7 +38,7 @@ impl Pattern {
         let pattern = Self(text.to_owned());
         pattern
             .compile()
-            .map_err(|error| InvalidPattern::Syntax(error.to_string()))?;
+            .map_err(|error| InvalidPattern::Syntax(explain(&error)))?;
         Ok(pattern)
     }
 
@@ -58,6 +58,21 @@ impl Pattern {
             .build(&format!("^(?:{})$", self.0))
             .map_err(Box::new)
     }
+}
+
+/// Why a pattern does not compile, in one line: the parser draws a picture and ends with the reason.
+fn explain(error: &meta::BuildError) -> String {
+    if error.size_limit().is_some() {
+        return format!(
+            "it compiles to more than {} bytes",
+            Pattern::MAX_COMPILED_BYTES
+        );
+    }
+    let text = error
+        .syntax_error()
+        .map_or_else(|| error.to_string(), ToString::to_string);
+    let reason = text.lines().last().unwrap_or_default();
+    reason.trim_start_matches("error: ").to_owned()
 }
 
 impl fmt::Display for Pattern {

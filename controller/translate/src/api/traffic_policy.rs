@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::{GATEWAY_GROUP, ObjectMeta};
+use super::ObjectMeta;
 
 /// A `TrafficPolicy`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -54,7 +54,6 @@ pub struct TrafficPolicySpec {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyTargetReference {
     /// Group.
-    #[serde(default = "gateway_group")]
     pub group: String,
     /// Kind.
     pub kind: String,
@@ -63,10 +62,6 @@ pub struct PolicyTargetReference {
     /// A listener of a Gateway, or a named rule of a route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
-}
-
-fn gateway_group() -> String {
-    GATEWAY_GROUP.to_owned()
 }
 
 /// The access log.
