@@ -1,6 +1,6 @@
-//! How long a translation takes: routes of one Gateway, each with a Service and two endpoints.
+//! How long a translation takes: routes of one Gateway, and Services with two endpoints each.
 
-use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group, criterion_main};
 use translate::admit::{Source, admit};
 use translate::{Options, Store, translate};
 
@@ -9,23 +9,24 @@ use translate::{Options, Store, translate};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn routes(criterion: &mut Criterion) {
-    for count in [500, 5_000] {
-        let store = store(count);
+    for (routes, services) in [(500, 1), (5_000, 1), (5_000, 5_000)] {
+        let store = store(routes, services);
         let options = Options::machine();
-        criterion.bench_function(&format!("{count} routes"), |bencher| {
-            bencher.iter_batched(
-                || (),
-                |()| translate(&store, &options),
-                BatchSize::PerIteration,
-            );
+        let name = format!("{routes} routes to {services} services");
+        criterion.bench_function(&name, |bencher| {
+            bencher.iter_with_large_drop(|| translate(&store, &options));
         });
     }
 }
 
-fn store(count: usize) -> Store {
+fn store(routes: usize, services: usize) -> Store {
     let mut text = GATEWAY.to_owned();
-    for number in 0..count {
-        text += &ROUTE.replace("NUMBER", &number.to_string());
+    for number in 0..routes {
+        let route = ROUTE.replace("NUMBER", &number.to_string());
+        text += &route.replace("TARGET", &(number % services).to_string());
+    }
+    for number in 0..services {
+        text += &SERVICE.replace("NUMBER", &number.to_string());
     }
     let admitted = admit(&[Source::new("bench.yaml", text)]);
     assert!(
@@ -33,11 +34,8 @@ fn store(count: usize) -> Store {
         "{:?}",
         admitted.findings.first()
     );
-    admitted
-        .objects
-        .into_iter()
-        .map(|(object, _)| object)
-        .collect()
+    let objects = admitted.objects.into_iter();
+    objects.map(|(object, _)| object).collect()
 }
 
 const GATEWAY: &str = "
@@ -62,7 +60,10 @@ spec:
   - matches:
     - {path: {type: PathPrefix, value: /api}, headers: [{name: version, value: 'two'}]}
     filters: [{type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-a, value: b}]}}]
-    backendRefs: [{name: service-NUMBER, port: 80}]
+    backendRefs: [{name: service-TARGET, port: 80}]
+";
+
+const SERVICE: &str = "
 ---
 apiVersion: v1
 kind: Service

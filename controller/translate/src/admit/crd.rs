@@ -31,12 +31,15 @@ const TRAFFIC_POLICY_DEFINITION: &str =
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
     use std::sync::LazyLock;
 
     use serde_json::Value;
 
     use crate::admit::path::FieldPath;
     use crate::admit::yaml::compose;
+    use crate::admit::{Source, admit};
 
     #[test]
     fn the_definitions_load() {
@@ -56,6 +59,48 @@ mod tests {
                 schema.expect("a schema"),
                 &FieldPath::default().field("spec"),
             );
+        }
+    }
+
+    #[test]
+    fn every_rule_is_broken_by_a_case() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admit");
+        let case = |name| {
+            let text = fs::read_to_string(folder.join(name)).expect("a file of cases");
+            admit(&[Source::new(name, text)]).findings
+        };
+        let findings = [case("backend.yaml"), case("traffic_policy.yaml")].concat();
+        for definition in [super::BACKEND_DEFINITION, super::TRAFFIC_POLICY_DEFINITION] {
+            let value = compose(definition)
+                .expect("YAML")
+                .expect("a document")
+                .value;
+            let mut messages = Vec::new();
+            collect_messages(&value, &mut messages);
+            assert!(!messages.is_empty());
+            for message in messages {
+                let broken = findings.iter().any(|finding| finding.text == message);
+                assert!(broken, "no case for: {message}");
+            }
+        }
+    }
+
+    fn collect_messages(value: &Value, messages: &mut Vec<String>) {
+        let rules = value["x-kubernetes-validations"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        messages.extend(
+            rules
+                .filter_map(|rule| rule["message"].as_str())
+                .map(str::to_owned),
+        );
+        match value {
+            Value::Object(fields) => fields
+                .values()
+                .for_each(|it| collect_messages(it, messages)),
+            Value::Array(items) => items.iter().for_each(|it| collect_messages(it, messages)),
+            _ => {}
         }
     }
 

@@ -42,13 +42,13 @@ pub(super) fn read(value: Value) -> Outcome {
     };
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let kind = match find(group, &kind_name) {
-        Ok(kind) => kind,
-        Err(None) => {
+        Found::Read(kind) => kind,
+        Found::Foreign => {
             return Outcome::PassedOver {
                 kind: format!("{api_version} {kind_name}"),
             };
         }
-        Err(Some((field, text))) => {
+        Found::Slip { field, text } => {
             let path = FieldPath::default().field(field);
             return unidentified(&path, Reason::UnknownKind, text);
         }
@@ -115,37 +115,45 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
     }
 }
 
-/// The kind; otherwise why it looks like a slip, as a field and a text.
-fn find(group: &str, name: &str) -> Result<&'static Kind, Option<(&'static str, String)>> {
-    if let Some(kind) = KINDS
-        .iter()
-        .find(|kind| kind.group == group && kind.name == name)
-    {
-        return Ok(kind);
+/// What a group and kind turn out to be.
+enum Found {
+    /// A kind that is read.
+    Read(&'static Kind),
+    /// Another one.
+    Foreign,
+    /// Most likely a slip of the pen in `field`.
+    Slip { field: &'static str, text: String },
+}
+
+fn find(group: &str, name: &str) -> Found {
+    let mut named = KINDS.iter().filter(|kind| kind.name == name);
+    if let Some(kind) = named.clone().find(|kind| kind.group == group) {
+        return Found::Read(kind);
     }
     // A core kind under a foreign group is likely another project's, such as Knative's Service.
-    let elsewhere = KINDS
-        .iter()
-        .find(|kind| kind.name == name && !kind.group.is_empty());
-    if let Some(kind) = elsewhere.filter(|kind| group.is_empty() || is_slip(group, kind.group)) {
+    let meant =
+        |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_slip(group, kind.group));
+    if let Some(kind) = named.find(meant) {
         let given = if group.is_empty() {
             "the core group"
         } else {
             group
         };
-        let text = format!("{given} has no {name}: write {}", kind.api_version());
-        return Err(Some(("apiVersion", text)));
+        return Found::Slip {
+            field: "apiVersion",
+            text: format!("{given} has no {name}: write {}", kind.api_version()),
+        };
     }
-    let ours = KINDS
+    let siblings = KINDS
         .iter()
         .filter(|kind| kind.group == group)
         .map(|kind| kind.name);
-    match suggest::nearest(name, ours).filter(|_| !GATEWAY_KINDS.contains(&name)) {
-        Some(near) => Err(Some((
-            "kind",
-            format!("`{name}` is no kind: did you mean `{near}`?"),
-        ))),
-        None => Err(None),
+    match suggest::nearest(name, siblings).filter(|_| !GATEWAY_KINDS.contains(&name)) {
+        Some(near) => Found::Slip {
+            field: "kind",
+            text: format!("`{name}` is no kind: did you mean `{near}`?"),
+        },
+        None => Found::Foreign,
     }
 }
 

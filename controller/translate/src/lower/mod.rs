@@ -36,12 +36,9 @@ pub(crate) fn model(
 ) -> Model {
     let mut model = Model::default();
     add_listeners(&mut model, gateways);
-    let mut rules = Vec::new();
     for route in routes {
-        add_route(&mut rules, &model, route, gateways);
+        add_route(&mut model, route, gateways);
     }
-    let rules = rules.into_iter().map(|route| (route.key.clone(), route));
-    model.routes = rules.collect();
     add_targets(&mut model, world);
     add_policies(&mut model, policies);
     model
@@ -79,12 +76,7 @@ fn add_listeners(model: &mut Model, gateways: &Gateways<'_>) {
 
 /// One resource for each rule and listener. A rule that fails closed is carried even where the
 /// route is refused for it. Takes the rules out of the route.
-fn add_route(
-    rules: &mut Vec<Route>,
-    model: &Model,
-    route: &mut HttpRoute<'_>,
-    gateways: &Gateways<'_>,
-) {
+fn add_route(model: &mut Model, route: &mut HttpRoute<'_>, gateways: &Gateways<'_>) {
     if !route.refusals.is_empty() {
         return;
     }
@@ -107,8 +99,9 @@ fn add_route(
         };
         let copies = iter::repeat_n(rule, attached.len());
         for ((listener, hostnames), rule) in attached.iter().zip(copies) {
-            rules.push(Route {
-                key: RouteKey::new(api::HttpRoute::KIND, route.name, number, listener),
+            let key = RouteKey::new(api::HttpRoute::KIND, route.name, number, listener);
+            let route = Route {
+                key: key.clone(),
                 listener: (*listener).clone(),
                 hostnames: (*hostnames).clone(),
                 order: Order {
@@ -117,7 +110,8 @@ fn add_route(
                     rule: number,
                 },
                 rule,
-            });
+            };
+            model.routes.insert(key, route);
         }
     }
 }

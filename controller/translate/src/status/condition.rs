@@ -147,7 +147,7 @@ impl Conditions {
     pub(crate) fn of(generation: i64) -> Self {
         Self {
             generation,
-            list: Vec::with_capacity(4),
+            list: Vec::with_capacity(2),
         }
     }
 

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use translate::{Store, translate};
+use xds::{decode, encode};
 
 #[test]
 fn cases_come_out_as_expected() {
@@ -51,6 +52,21 @@ fn translation_does_not_depend_on_the_order_of_objects() {
             "{}",
             input.display()
         );
+    }
+}
+
+#[test]
+fn proxies_take_every_resource() {
+    for input in cases() {
+        let text = read(&input);
+        let store: Store = load::objects(&text).into_iter().collect();
+        let model = translate(&store, &options::of(&text)).model;
+        assert_eq!(model.dangling(), [], "{}", input.display());
+        for resource in model.resources() {
+            let bytes = encode::resource(&resource);
+            let decoded = decode::resource(resource.kind(), &bytes);
+            assert_eq!(decoded, Ok(resource), "{}", input.display());
+        }
     }
 }
 
