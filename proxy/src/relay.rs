@@ -52,7 +52,7 @@ impl<'a> Side<'a> {
     }
 
     /// Sets the deadline of the next operation.
-    fn arm(&self) {
+    fn arm(&self, expiry: Expiry) {
         let left = self
             .until
             .map(|until| until.saturating_duration_since(Instant::now()));
@@ -60,7 +60,7 @@ impl<'a> Side<'a> {
             (Some(idle), Some(left)) => Some(idle.min(left)),
             (idle, left) => idle.or(left),
         };
-        self.deadline.arm(after, Expiry::Disconnect);
+        self.deadline.arm(after, expiry);
     }
 }
 
@@ -103,16 +103,6 @@ pub(crate) struct Relay<'a> {
 pub(crate) struct Moved {
     /// Payload bytes.
     pub(crate) payload: u64,
-    /// Whether a chunk's data went out, and its end did not.
-    in_chunk: bool,
-}
-
-impl Moved {
-    fn end_chunk(&mut self, out: &mut Vec<u8>) {
-        if std::mem::take(&mut self.in_chunk) {
-            out.extend_from_slice(encode::CHUNK_END);
-        }
-    }
 }
 
 /// The front of a buffer as it was sent: our framing, payload, our framing.
@@ -222,9 +212,7 @@ impl Relay<'_> {
     ) -> Result<(), RelayError> {
         self.count(segment.payload, decoder, moved)?;
         if self.outward == Outward::Chunked && segment.payload > 0 {
-            moved.end_chunk(out);
             encode::chunk_head(out, segment.payload);
-            moved.in_chunk = true;
         }
         if buffer.prepend(out) {
             segment.front = out.len();
@@ -234,19 +222,20 @@ impl Relay<'_> {
             self.send_alone(out).await?;
         }
         let mut end = segment.front + segment.payload;
-        if done && self.outward == Outward::Chunked {
-            moved.end_chunk(out);
-            encode::last_chunk(out, decoder.trailers());
-            // The sender's own last chunk usually leaves the room.
-            let room = buffer.filled_mut().get_mut(end..segment.consumed);
-            if let Some(room) = room.and_then(|room| room.get_mut(..out.len())) {
-                room.copy_from_slice(out);
+        if self.outward == Outward::Chunked {
+            if segment.payload > 0 {
+                out.extend_from_slice(encode::CHUNK_END);
+            }
+            if done {
+                encode::last_chunk(out, decoder.trailers());
+            }
+            if buffer.put_behind(end, &mut segment.consumed, out) {
                 end += out.len();
                 out.clear();
             }
         }
         if end > 0 {
-            self.to.arm();
+            self.to.arm(Expiry::Disconnect);
             let sent = self.to.stream.write(buffer, 0..end).await;
             sent.map_err(|_| self.receiver_failure())?;
         }
@@ -257,14 +246,15 @@ impl Relay<'_> {
         if out.is_empty() {
             return Ok(());
         }
-        self.to.arm();
+        self.to.arm(Expiry::Disconnect);
         let sent = self.to.stream.write_vec(out).await;
         out.clear();
         sent.map_err(|_| self.receiver_failure())
     }
 
     async fn fill(&self, buffer: &mut Buffer) -> Result<usize, RelayError> {
-        self.from.arm();
+        // An answer can still go to a sender that gave nothing for too long.
+        self.from.arm(Expiry::StopReading);
         let Side {
             stream, deadline, ..
         } = self.from;

@@ -69,8 +69,8 @@ impl<'a> Exchange<'a> {
         let endpoint = match pinned {
             Some(pinned) => pinned.endpoint,
             None => {
-                let rng = &mut *self.shard.rng.borrow_mut();
-                let id = states.choose(&cluster.set, tried, Instant::now(), rng);
+                let now = Instant::now();
+                let id = self.shard.with_rng(|rng| states.choose(&cluster.set, tried, now, rng));
                 id.and_then(|id| cluster.endpoint(id))
                     .ok_or(FailureKind::NoEndpoint)?
             }

@@ -115,7 +115,8 @@ impl Download<'_, '_> {
                 "too many interim responses",
             ));
         }
-        if side.version == Version::Http11 {
+        // 100 is between us and the endpoint: the client was told to go on by us, if at all.
+        if side.version == Version::Http11 && side.response.status != 100 {
             let edits = self.attempt.response_edits();
             DownstreamResponse {
                 head: side.response,
@@ -155,7 +156,10 @@ impl Download<'_, '_> {
         let resent = framing.resent_to(side.version);
         // An answer that does not wait for the request's end is often an error, and the rest of
         // the request not worth reading.
-        if (!uploaded() && side.response.status >= 300) || resent == Framing::UntilClose {
+        if (!uploaded() && side.response.status >= 300)
+            || resent == Framing::UntilClose
+            || shard.draining.get()
+        {
             side.persist = Persist::Close;
         }
         self.encode_head(length, side);

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
+use crate::http::h1::encode::CONTINUE;
 use crate::net;
 use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::Exchange;
@@ -37,6 +38,7 @@ pub(super) async fn run(
         min_rate: limits.body_min_rate,
         reads: Reads::Cancelable,
     };
+    tell_to_go_on(exchange, upload).await.map_err(Ended::Final)?;
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = Uploaded::default();
     let upstream_fd = connection.stream.fd();
@@ -80,6 +82,22 @@ pub(super) async fn run(
         Some(failure) => Err(Ended::Final(failure)),
         None => result,
     }
+}
+
+/// Sends `100 Continue`, once, to a client that waits for it with its body
+/// (RFC 9110 section 10.1.1): from here on somebody wants that body.
+async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Result<(), Failure> {
+    if !exchange.received.head.expect_continue || !upload.is_waited_for() {
+        return Ok(());
+    }
+    let client = exchange.client;
+    client.deadline.arm(exchange.bind.limits.write_idle_timeout, Expiry::Disconnect);
+    let out = &mut exchange.work.to_client;
+    out.clear();
+    out.extend_from_slice(CONTINUE);
+    let sent = client.stream.write_vec(out).await;
+    out.clear();
+    sent.map_err(|_| FailureKind::ClientGone.into())
 }
 
 /// What came of the request's body.

@@ -70,8 +70,8 @@ impl<'a> Tries<'a> {
     /// The request's time is over.
     pub(crate) async fn back_off(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
         exchange.record.retries = self.retries;
-        let rng = &mut *exchange.shard.rng.borrow_mut();
-        let mut wait = backoff(self.rule.retry.as_ref(), self.retries, rng);
+        let policy = self.rule.retry.as_ref();
+        let mut wait = exchange.shard.with_rng(|rng| backoff(policy, self.retries, rng));
         if let Some(left) = self.left() {
             wait = wait.min(left);
         }

@@ -32,6 +32,8 @@ pub(crate) struct Upload {
     pub(crate) moved: Moved,
     kept: Kept,
     mirrors: Vec<Feed>,
+    /// Whether the client was told to go on, or did so by itself.
+    goes_on: bool,
 }
 
 /// What is kept of a body that comes in pieces, to be sent again.
@@ -55,6 +57,7 @@ impl Upload {
             .decode(exchange.buffer.filled_mut())
             .map_err(|error| Failure::because(FailureKind::MalformedBody, error.reason()))?;
         let whole = first.done;
+        let came_at_once = !first.payload.is_empty();
         let kept = match rule.retry {
             Some(_) if !whole => Kept::All(exchange.shard.buffers.take()),
             _ => Kept::Unasked,
@@ -71,7 +74,13 @@ impl Upload {
             moved: Moved::default(),
             kept,
             mirrors: std::mem::take(&mut exchange.mirrors),
+            goes_on: came_at_once,
         })
+    }
+
+    /// Whether the client may be waiting to be told to send its body; asked once.
+    pub(crate) fn is_waited_for(&mut self) -> bool {
+        !std::mem::replace(&mut self.goes_on, true)
     }
 
     /// Whether the request can be sent once more.

@@ -109,6 +109,31 @@ impl Buffer {
         true
     }
 
+    /// Writes `bytes` behind the first `end` bytes: over bytes that are done with, which are those
+    /// before `consumed`, or behind the last byte if that is where `end` is. `false` where they do
+    /// not fit; then nothing changed.
+    #[must_use]
+    pub fn put_behind(&mut self, end: usize, consumed: &mut usize, bytes: &[u8]) -> bool {
+        let room = self.filled_mut().get_mut(end..*consumed);
+        if let Some(room) = room.and_then(|room| room.get_mut(..bytes.len())) {
+            room.copy_from_slice(bytes);
+            return true;
+        }
+        if *consumed != self.len() {
+            return false;
+        }
+        // What is done with may go: the bytes before `end` are the last ones that matter.
+        let before = self.end;
+        self.end = self.start + end;
+        let fits = self.append(bytes);
+        if fits {
+            *consumed = self.len();
+        } else {
+            self.end = before;
+        }
+        fits
+    }
+
     /// How many bytes one read could bring.
     #[must_use]
     pub fn room(&self) -> usize {
@@ -233,6 +258,23 @@ mod tests {
         assert!(!buffer.prepend(&[b'y'; crate::limits::BUFFER_HEADROOM_BYTES + 1]));
         assert!(!buffer.append(&[b'y'; crate::limits::BUFFER_BYTES]));
         assert_eq!(buffer.filled(), b"x");
+    }
+
+    #[test]
+    fn framing_goes_over_what_is_done_with_or_behind_the_last_byte() {
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"data-rubbish-next"));
+        let mut consumed = b"data-rubbish-".len();
+        assert!(buffer.put_behind(4, &mut consumed, b"END"));
+        assert_eq!(buffer.filled(), b"dataENDbish-next");
+        assert!(!buffer.put_behind(4, &mut consumed, &[b'x'; 32]), "over what comes next");
+
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"data-"));
+        let mut consumed = 5;
+        assert!(buffer.put_behind(4, &mut consumed, b"END"));
+        assert_eq!(buffer.filled(), b"dataEND");
+        assert_eq!(consumed, 7);
     }
 
     #[test]

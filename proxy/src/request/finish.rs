@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
+use rand::rngs::SmallRng;
 use xds::model::AccessLog;
 
 use crate::config::Rule;
@@ -108,12 +109,8 @@ impl Exchange<'_> {
     fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
         let record = &self.record;
         let Some(log) = self.access_log() else { return };
-        if !access_log::wants(
-            log,
-            record.status,
-            duration,
-            &mut *self.shard.rng.borrow_mut(),
-        ) {
+        let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
+        if !self.shard.with_rng(wanted) {
             return;
         }
         let received = self.received;

@@ -108,7 +108,7 @@ impl<'a> Exchange<'a> {
             return;
         };
         for (mirror, target) in policy.mirrors.iter().zip(&drawn.backend.mirrors) {
-            let coin = self.shard.rng.borrow_mut().random();
+            let coin = self.shard.with_rng(|rng| rng.random());
             if let (true, Ok(index)) = (mirror.coin.lands(coin), target) {
                 self.start_mirror(*index, matched, drawn);
             }
@@ -149,10 +149,7 @@ async fn reach(
     timeout: Option<std::time::Duration>,
 ) -> Option<Connection> {
     let now = std::time::Instant::now();
-    let id = {
-        let rng = &mut *shard.rng.borrow_mut();
-        shard.endpoints.choose(&cluster.set, &[], now, rng)?
-    };
+    let id = shard.with_rng(|rng| shard.endpoints.choose(&cluster.set, &[], now, rng))?;
     connect(shard, cluster, cluster.endpoint(id)?, timeout)
         .await
         .ok()

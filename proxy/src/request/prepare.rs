@@ -69,7 +69,7 @@ impl<'a> Exchange<'a> {
         let hop = &self.client.hop;
         self.belief
             .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
-        let random = self.shard.rng.borrow_mut().random();
+        let random = self.shard.with_rng(|rng| rng.random());
         let id = RequestId::choose(self.belief, fields, bytes, random);
         id.write_line(edits, lines);
         self.record.id = Some(id);
@@ -95,7 +95,8 @@ impl<'a> Exchange<'a> {
             host: drawn
                 .host()
                 .map_or(self.received.authority(), str::as_bytes),
-            expectation: Expectation::Origin,
+            // We tell the client to go on: many origins never do, and it would wait in vain.
+            expectation: Expectation::Ours,
             append: request_lines,
         }
         .encode(to_upstream, |known, name| {

@@ -86,7 +86,7 @@ impl<'a> Exchange<'a> {
             self.record.cluster = Some(pinned.drawn.cluster);
             return Ok(pinned.drawn);
         }
-        let drawn = rule.draw.draw(&mut *self.shard.rng.borrow_mut());
+        let drawn = self.shard.with_rng(|rng| rule.draw.draw(rng));
         let backend = drawn.and_then(|at| rule.backends.get(at));
         let backend = backend.ok_or(FailureKind::NoValidBackend)?;
         let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;

@@ -68,7 +68,7 @@ pub(crate) struct Shard {
     /// Seals session tokens.
     pub(crate) session_key: ring::hmac::Key,
     /// Spreads load, and nothing that has to be secret.
-    pub(crate) rng: RefCell<SmallRng>,
+    rng: RefCell<SmallRng>,
     /// Whether connections are being brought to their end.
     pub(crate) draining: Cell<bool>,
     /// Ticks since the start; the wheel's time.
@@ -110,6 +110,11 @@ impl Shard {
         self.tick.set(tick);
         let mut wheel = self.wheel.borrow_mut();
         wheel.advance(tick, |armed| armed.expire().map(|after| tick.after(after)));
+    }
+
+    /// Lends the random numbers, for one call: they are not to be held while anything is awaited.
+    pub(crate) fn with_rng<R>(&self, draw: impl FnOnce(&mut SmallRng) -> R) -> R {
+        draw(&mut self.rng.borrow_mut())
     }
 
     /// Whether another client can be accepted.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use tracing::field::display;
 use tracing::{error, info, warn};
 use translate::Statuses;
 use translate::admit::{Configuration, Finding, Severity};
@@ -14,22 +13,13 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Logs a finding of admission.
+    /// Logs a finding of admission: `file:line: object field: what is wrong and what to do`.
     pub(super) fn finding(finding: &Finding) {
-        let Finding {
-            severity,
-            file,
-            line,
-            object,
-            field,
-            reason,
-            text,
-        } = finding;
-        let object = object.as_ref().map(display);
-        match severity {
-            Severity::Info => info!(file, line, object, field, %reason, "{text}"),
-            Severity::Warning => warn!(file, line, object, field, %reason, "{text}"),
-            Severity::Error => error!(file, line, object, field, %reason, "{text}"),
+        let reason = finding.reason;
+        match finding.severity {
+            Severity::Info => info!(%reason, "{finding}"),
+            Severity::Warning => warn!(%reason, "{finding}"),
+            Severity::Error => error!(%reason, "{finding}"),
         }
     }
 
@@ -40,17 +30,12 @@ impl Report {
             let whole = unhappy.to_string();
             if !self.said.contains(&whole) {
                 let place = configuration.locate(&unhappy.object, unhappy.field);
-                let (file, line) = place.unzip();
+                let place = place.map(|(file, line)| format!("{file}:{line}: "));
                 warn!(
-                    file,
-                    line,
-                    object = %unhappy.object,
-                    part = unhappy.part,
-                    field = unhappy.field,
                     condition = %unhappy.condition,
                     reason = %unhappy.reason,
-                    "{}",
-                    unhappy.message
+                    "{}{whole}",
+                    place.unwrap_or_default()
                 );
             }
             said.insert(whole);
