@@ -218,7 +218,7 @@ impl Choice<'_> {
 /// 256 comes to that.
 const QUICK_DRAWS: u32 = 8;
 /// A second draw must score so many times the first one to replace it: less is noise.
-const CLEARLY_BETTER: f64 = 1.25;
+const CLEARLY_BETTER: f64 = 2.0;
 /// One draw in so many goes to the first endpoint unasked, if that is idle.
 const PROBE_ONE_IN: u32 = 32;
 
