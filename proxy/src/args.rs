@@ -87,6 +87,7 @@ impl RunArgs {
     ///
     /// # Errors
     /// The file cannot be read, or holds too little to be a secret.
+    #[expect(clippy::disallowed_methods, reason = "it runs before any shard does")]
     pub fn session_key(&self) -> io::Result<hmac::Key> {
         let Some(path) = &self.session_key_file else {
             return hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())

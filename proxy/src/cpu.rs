@@ -1,5 +1,6 @@
 //! How many shards a process gets, and which cores: its CPU set, cut to its cgroup's quota.
 
+#![expect(clippy::disallowed_methods, reason = "it runs before any shard does")]
 #![expect(unsafe_code, reason = "sched_getaffinity(2)")]
 
 use std::num::NonZeroU16;

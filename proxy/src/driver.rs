@@ -1,7 +1,7 @@
 //! Which runtime a shard runs on: io_uring with the best flags that the kernel takes, else epoll.
 //!
 //! Probed on the shard's own thread, because a ring belongs to the thread that made it
-//! (SINGLE_ISSUER) and seccomp filters are per thread too.
+//! (`SINGLE_ISSUER`) and seccomp filters are per thread too.
 
 use std::fmt;
 use std::future::Future;
@@ -132,8 +132,8 @@ struct RingFlags {
     coop_taskrun: bool,
 }
 
-/// Best first. COOP_TASKRUN (5.19) saves a third of the CPU per request; SINGLE_ISSUER (6.0)
-/// lets the kernel skip locks. Not DEFER_TASKRUN: completions would wait while tasks are ready.
+/// Best first. `COOP_TASKRUN` (5.19) saves a third of the CPU per request; `SINGLE_ISSUER` (6.0)
+/// lets the kernel skip locks. Not `DEFER_TASKRUN`: completions would wait while tasks are ready.
 const RING_FLAGS: [RingFlags; 3] = [
     RingFlags {
         name: "io_uring coop_taskrun single_issuer",

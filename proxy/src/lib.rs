@@ -1,5 +1,8 @@
 //! The data plane: one shard a core, each with its own sockets, pools, timers and counters.
 
+// Nothing may lock or block on a shard. What is off the shards says so, file by file.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod args;
 pub mod config;
 pub mod cpu;

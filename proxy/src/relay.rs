@@ -141,16 +141,16 @@ impl Relay<'_> {
         tap: &mut dyn Tap,
     ) -> Result<(), RelayError> {
         let started = (self.min_rate > 0).then(Instant::now);
-        let mut decoded = first;
+        let mut piece = first;
         loop {
             tap.payload(
                 buffer
                     .filled()
-                    .get(decoded.payload.clone())
+                    .get(piece.payload.clone())
                     .unwrap_or_default(),
             );
-            let done = decoded.done;
-            let (segment, sent) = self.send(out, buffer, decoder, decoded, moved).await;
+            let done = piece.done;
+            let (segment, sent) = self.send(out, buffer, decoder, piece, moved).await;
             // Whoever looked has it: it is not sent from here again.
             buffer.consume(segment.consumed);
             sent?;
@@ -158,7 +158,7 @@ impl Relay<'_> {
                 return Ok(());
             }
             buffer.make_room();
-            decoded = if self.fill(buffer).await? == 0 {
+            piece = if self.fill(buffer).await? == 0 {
                 decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
                 Decoded {
                     payload: 0..0,
@@ -182,21 +182,21 @@ impl Relay<'_> {
         out: &mut Vec<u8>,
         buffer: &mut Buffer,
         decoder: &BodyDecoder,
-        decoded: Decoded,
+        piece: Decoded,
         moved: &mut Moved,
     ) -> (Segment, Result<(), RelayError>) {
-        let payload = decoded.payload.len();
+        let payload = piece.payload.len();
         let mut segment = Segment {
             front: 0,
             payload,
-            consumed: decoded.consumed,
+            consumed: piece.consumed,
         };
         if payload > 0 {
-            buffer.consume(decoded.payload.start);
-            segment.consumed -= decoded.payload.start;
+            buffer.consume(piece.payload.start);
+            segment.consumed -= piece.payload.start;
         }
         let sent = self
-            .send_framed(out, buffer, decoder, decoded.done, &mut segment, moved)
+            .send_framed(out, buffer, decoder, piece.done, &mut segment, moved)
             .await;
         (segment, sent)
     }

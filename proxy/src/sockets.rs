@@ -1,6 +1,6 @@
 //! Listening sockets: bound once, kept by the supervisor, lent to the shards as duplicates.
 //!
-//! Each shard has a socket of its own on the port (SO_REUSEPORT), so that the kernel spreads
+//! Each shard has a socket of its own on the port (`SO_REUSEPORT`), so that the kernel spreads
 //! connections and no shard waits for another's accept. A socket is never closed for a change of
 //! configuration: closing it would reset whatever waits in its queue.
 

@@ -1,5 +1,11 @@
 //! Starts the shards, keeps their sockets, restarts a dead one, and brings all of it to its end.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "it runs on the main thread, and talks to shards by their inboxes"
+)]
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;

@@ -5,6 +5,11 @@
 //! as unreadable, so that what it held stays in force; a file that goes from a folder takes its
 //! objects with it.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it runs on the configuration thread"
+)]
+
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,11 @@
 //! links counts, and so does the one that holds a watched folder. Where the kernel has no watch left
 //! for us, files are looked at every other second.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it runs on the configuration thread"
+)]
+
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;

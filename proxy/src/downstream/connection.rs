@@ -81,9 +81,8 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
         bind,
         requests: 0,
         accepted: Instant::now(),
-        age_percent: shard.with_rng(|rng| {
-            rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100)
-        }),
+        age_percent: shard
+            .with_rng(|rng| rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100)),
     };
     loop {
         client.registered.set(ClientState::Busy);

@@ -110,7 +110,7 @@ impl<'a> Attempt<'a> {
         let pooled = exchange.shard.pool.take(self.endpoint.id, exchange.shard);
         if let Some(connection) = pooled {
             match self.over(connection, exchange, upload, tries).await {
-                Err(Ended::Failed(failure)) if self.was_stale(failure, exchange, upload) => {}
+                Err(Ended::Failed(failure)) if was_stale(failure, exchange, upload) => {}
                 result => return result,
             }
         }
@@ -118,17 +118,6 @@ impl<'a> Attempt<'a> {
         let shard = exchange.shard;
         let connection = connect(shard, self.drawn.cluster, self.endpoint, timeout).await?;
         self.over(connection, exchange, upload, tries).await
-    }
-
-    /// Whether a failure over a used connection says nothing about the endpoint: it was closed
-    /// while idle, and the request can be sent again without being carried out twice
-    /// (RFC 9110 section 9.2.2).
-    fn was_stale(&self, failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool {
-        matches!(
-            failure.kind,
-            FailureKind::UpstreamReset | FailureKind::UpstreamClosed
-        ) && upload.replay() == Replay::Possible
-            && exchange.received.is_idempotent()
     }
 
     fn limited(&self, timeout: Option<Duration>) -> Option<Duration> {
@@ -287,4 +276,15 @@ impl<'a> Attempt<'a> {
         self.booking
             .judge(&shard.endpoints, &self.drawn.cluster.set, outcome, now);
     }
+}
+
+/// Whether a failure over a used connection says nothing about the endpoint: it was closed while
+/// idle, and the request can be sent again without being carried out twice
+/// (RFC 9110 section 9.2.2).
+fn was_stale(failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool {
+    matches!(
+        failure.kind,
+        FailureKind::UpstreamReset | FailureKind::UpstreamClosed
+    ) && upload.replay() == Replay::Possible
+        && exchange.received.is_idempotent()
 }

@@ -66,14 +66,15 @@ impl<'a> Exchange<'a> {
         let states: &Upstreams = &self.shard.endpoints;
         let tried = &mut self.work.tried;
         let pinned = self.pinned.filter(|_| tried.is_empty());
-        let endpoint = match pinned {
-            Some(pinned) => pinned.endpoint,
-            None => {
-                let now = Instant::now();
-                let id = self.shard.with_rng(|rng| states.choose(&cluster.set, tried, now, rng));
-                id.and_then(|id| cluster.endpoint(id))
-                    .ok_or(FailureKind::NoEndpoint)?
-            }
+        let endpoint = if let Some(pinned) = pinned {
+            pinned.endpoint
+        } else {
+            let now = Instant::now();
+            let id = self
+                .shard
+                .with_rng(|rng| states.choose(&cluster.set, tried, now, rng));
+            id.and_then(|id| cluster.endpoint(id))
+                .ok_or(FailureKind::NoEndpoint)?
         };
         tried.push(endpoint.id);
         self.record.endpoint = Some(endpoint);

@@ -10,10 +10,10 @@ use crate::net;
 use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::Exchange;
 use crate::shard::deadline::{Deadline, Expiry};
-
+use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
-use super::attempt::Ended;
+use super::attempt::{Attempt, Ended};
 use super::download::{Download, Responded};
 use super::upload::Upload;
 
@@ -40,7 +40,9 @@ pub(super) async fn run(
         min_rate: limits.body_min_rate,
         reads: Reads::Cancelable,
     };
-    tell_to_go_on(exchange, upload).await.map_err(Ended::Final)?;
+    tell_to_go_on(exchange, upload)
+        .await
+        .map_err(Ended::Final)?;
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = Uploaded {
         done: Cell::new(false),
@@ -51,20 +53,7 @@ pub(super) async fn run(
     let result = {
         let sending = async {
             let sent = upload.send_as_it_comes(&relay, &mut request, &uploaded.replay).await;
-            match sent {
-                Ok(()) => {
-                    uploaded.done.set(true);
-                    connection
-                        .deadline
-                        .arm(attempt.head_timeout(), Expiry::Disconnect);
-                }
-                // The endpoint may have answered before it stopped reading.
-                Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
-                Err(error) => {
-                    uploaded.failure.set(Some(error.of_upload()));
-                    net::shutdown(upstream_fd, libc::SHUT_RDWR);
-                }
-            }
+            uploaded.note(sent, attempt, connection);
         };
         let receiving = async {
             let length = download.head(&mut response).await?;
@@ -97,7 +86,9 @@ async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Resu
         return Ok(());
     }
     let client = exchange.client;
-    client.deadline.arm(exchange.bind.limits.write_idle_timeout, Expiry::Disconnect);
+    client
+        .deadline
+        .arm(exchange.bind.limits.write_idle_timeout, Expiry::Disconnect);
     let out = &mut exchange.work.to_client;
     out.clear();
     out.extend_from_slice(CONTINUE);
@@ -112,6 +103,25 @@ struct Uploaded {
     failure: Cell<Option<Failure>>,
     /// Whether all of it that was sent is kept.
     replay: Cell<Replay>,
+}
+
+impl Uploaded {
+    /// Takes note of how the body ended. If it is all sent, a response is due.
+    fn note(&self, sent: Result<(), RelayError>, attempt: &Attempt<'_>, connection: &Connection) {
+        match sent {
+            Ok(()) => {
+                self.done.set(true);
+                let patience = attempt.head_timeout();
+                connection.deadline.arm(patience, Expiry::Disconnect);
+            }
+            // The endpoint may have answered before it stopped reading.
+            Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
+            Err(error) => {
+                self.failure.set(Some(error.of_upload()));
+                net::shutdown(connection.stream.fd(), libc::SHUT_RDWR);
+            }
+        }
+    }
 }
 
 /// Runs both to their ends; where the second one ends first, `stop` sees to it that the first one

@@ -71,7 +71,9 @@ impl<'a> Tries<'a> {
     pub(crate) async fn back_off(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
         exchange.record.retries = self.retries;
         let policy = self.rule.retry.as_ref();
-        let mut wait = exchange.shard.with_rng(|rng| backoff(policy, self.retries, rng));
+        let mut wait = exchange
+            .shard
+            .with_rng(|rng| backoff(policy, self.retries, rng));
         if let Some(left) = self.left() {
             wait = wait.min(left);
         }

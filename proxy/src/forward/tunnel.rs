@@ -86,12 +86,11 @@ impl Direction<'_> {
                 &mut (),
             )
             .await;
-        match ended {
-            Ok(()) => self.to.stream.shutdown_write(),
-            Err(_) => {
-                self.to.stream.disconnect();
-                self.from.stream.disconnect();
-            }
+        if ended.is_ok() {
+            self.to.stream.shutdown_write();
+        } else {
+            self.to.stream.disconnect();
+            self.from.stream.disconnect();
         }
     }
 }

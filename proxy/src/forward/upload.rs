@@ -117,7 +117,7 @@ impl Upload {
                 .drain(..)
                 .for_each(|mut feed| feed.all(payload));
         }
-        let first = std::mem::replace(&mut self.first, Decoded::default());
+        let first = std::mem::take(&mut self.first);
         let (segment, sent) = relay
             .send(out, buffer, decoder, first, &mut self.moved)
             .await;
@@ -142,7 +142,7 @@ impl Upload {
             decoder,
             out,
         } = request;
-        let first = std::mem::replace(&mut self.first, Decoded::default());
+        let first = std::mem::take(&mut self.first);
         let pending = !first.payload.is_empty() || !decoder.is_done();
         self.moved = Moved::default();
         if let Kept::All(kept) = &mut self.kept

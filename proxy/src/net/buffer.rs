@@ -261,7 +261,7 @@ mod tests {
         let mut buffer = Buffer::with_room();
         assert!(buffer.append(b"x"));
         assert!(!buffer.prepend(&[b'y'; crate::limits::BUFFER_HEADROOM_BYTES + 1]));
-        assert!(!buffer.append(&[b'y'; crate::limits::BUFFER_BYTES]));
+        assert!(!buffer.append(&vec![b'y'; crate::limits::BUFFER_BYTES]));
         assert_eq!(buffer.filled(), b"x");
     }
 
@@ -272,7 +272,10 @@ mod tests {
         let mut consumed = b"data-rubbish-".len();
         assert!(buffer.put_behind(4, &mut consumed, b"END"));
         assert_eq!(buffer.filled(), b"dataENDbish-next");
-        assert!(!buffer.put_behind(4, &mut consumed, &[b'x'; 32]), "over what comes next");
+        assert!(
+            !buffer.put_behind(4, &mut consumed, &[b'x'; 32]),
+            "over what comes next"
+        );
 
         let mut buffer = Buffer::with_room();
         assert!(buffer.append(b"data-"));
@@ -285,7 +288,7 @@ mod tests {
     #[test]
     fn room_comes_back_when_bytes_are_consumed() {
         let mut buffer = Buffer::with_room();
-        assert!(buffer.append(&[b'x'; crate::limits::BUFFER_BYTES]));
+        assert!(buffer.append(&vec![b'x'; crate::limits::BUFFER_BYTES]));
         assert_eq!(buffer.room(), 0);
         buffer.consume(crate::limits::BUFFER_BYTES - 2);
         buffer.make_room();

@@ -5,6 +5,11 @@
 //! no spare chunk left, and the lines of the shard's chunk are dropped and counted. A shard never
 //! waits.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the writer has a thread of its own to park"
+)]
+
 use std::io::Write;
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};

@@ -115,9 +115,12 @@ impl<'a> Exchange<'a> {
             .deadline
             .arm(self.bind.limits.write_idle_timeout, Expiry::Disconnect);
         let sent = self.client.stream.write_vec(out).await;
-        sent.map_err(|_| match self.client.deadline.expired() {
-            true => FailureKind::ClientStalled,
-            false => FailureKind::ClientGone,
+        sent.map_err(|_| {
+            if self.client.deadline.expired() {
+                FailureKind::ClientStalled
+            } else {
+                FailureKind::ClientGone
+            }
         })?;
         Ok(match persist {
             Persist::Keep => After::KeepAlive,

@@ -98,17 +98,17 @@ impl Exchange<'_> {
     }
 
     /// The access log of whatever the request belonged to.
-    fn access_log(&self) -> Option<&AccessLog> {
+    fn access_log(&self) -> &AccessLog {
         match (self.record.rule, self.record.listener) {
-            (Some(rule), _) => Some(&rule.access_log),
-            (None, Some(listener)) => Some(&listener.access_log),
-            (None, None) => Some(&self.bind.access_log),
+            (Some(rule), _) => &rule.access_log,
+            (None, Some(listener)) => &listener.access_log,
+            (None, None) => &self.bind.access_log,
         }
     }
 
     fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
         let record = &self.record;
-        let Some(log) = self.access_log() else { return };
+        let log = self.access_log();
         let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
         if !self.shard.with_rng(wanted) {
             return;

@@ -108,7 +108,7 @@ impl<'a> Exchange<'a> {
             return;
         };
         for (mirror, target) in policy.mirrors.iter().zip(&drawn.backend.mirrors) {
-            let coin = self.shard.with_rng(|rng| rng.random());
+            let coin = self.shard.with_rng(RngExt::random);
             if let (true, Ok(index)) = (mirror.coin.lands(coin), target) {
                 self.start_mirror(*index, matched, drawn);
             }
@@ -117,14 +117,13 @@ impl<'a> Exchange<'a> {
 
     fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Drawn<'a>) {
         self.encode_head(drawn);
-        let shared = Rc::new(Shared::default());
-        shared
-            .pending
+        let copy = Rc::new(Shared::default());
+        copy.pending
             .borrow_mut()
             .extend_from_slice(&self.work.to_upstream);
         let chunked = self.received.head.framing == Framing::Chunked;
         self.mirrors.push(Feed {
-            shared: Rc::clone(&shared),
+            shared: Rc::clone(&copy),
             chunked,
         });
         let (shard, config) = (Rc::clone(self.shard), self.shard.config.load());
@@ -135,7 +134,7 @@ impl<'a> Exchange<'a> {
             let Some(connection) = reach(&shard, cluster, timeout).await else {
                 return;
             };
-            if shared.send(&connection).await.is_some() {
+            if copy.send(&connection).await.is_some() {
                 connection.deadline.arm(patience, Expiry::Disconnect);
                 discard_answer(&shard, &connection).await;
             }

@@ -69,7 +69,7 @@ impl<'a> Exchange<'a> {
         let hop = &self.client.hop;
         self.belief
             .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
-        let random = self.shard.with_rng(|rng| rng.random());
+        let random = self.shard.with_rng(RngExt::random);
         let id = RequestId::choose(self.belief, fields, bytes, random);
         id.write_line(edits, lines);
         self.record.id = Some(id);

@@ -28,16 +28,13 @@ impl<F: Future<Output = ()>> Future for Fenced<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         // What the task shares with others is made of cells, whose guards unwind with it.
-        match catch_unwind(AssertUnwindSafe(|| this.task.poll(context))) {
-            Ok(poll) => poll,
-            Err(_) => {
-                this.shard.counters.panics.add(1);
-                tracing::error!(
-                    shard = this.shard.id,
-                    "a connection's task panicked and was ended; please report the message above"
-                );
-                Poll::Ready(())
-            }
-        }
+        catch_unwind(AssertUnwindSafe(|| this.task.poll(context))).unwrap_or_else(|_| {
+            this.shard.counters.panics.add(1);
+            tracing::error!(
+                shard = this.shard.id,
+                "a connection's task panicked and was ended; please report the message above"
+            );
+            Poll::Ready(())
+        })
     }
 }

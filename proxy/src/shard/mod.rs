@@ -123,11 +123,14 @@ impl Shard {
     }
 }
 
+/// A snapshot in the hands of one shard's requests, which count on the outer counter: that one is
+/// not atomic, and stays in this core's cache.
+pub(crate) type Held = Rc<Arc<Snapshot>>;
+
 /// The shard's view of the published configuration.
 pub(crate) struct ConfigCell {
     published: RefCell<arc_swap::Cache<Published, Arc<Snapshot>>>,
-    /// The same snapshot behind a counter that is not atomic: requests hold this one.
-    current: RefCell<Rc<Arc<Snapshot>>>,
+    current: RefCell<Held>,
 }
 
 impl ConfigCell {
@@ -141,7 +144,7 @@ impl ConfigCell {
     }
 
     /// The configuration in force, for one request to hold.
-    pub(crate) fn load(&self) -> Rc<Arc<Snapshot>> {
+    pub(crate) fn load(&self) -> Held {
         let mut published = self.published.borrow_mut();
         let latest = published.load();
         let mut current = self.current.borrow_mut();

@@ -86,7 +86,7 @@ async fn housekeeping(shard: Rc<Shard>) {
             since_sweep = 0;
             shard.pool.sweep(tick);
         }
-        due = due.max(now - WHEEL_TICK);
+        due = due.max(now.checked_sub(WHEEL_TICK).unwrap_or(now));
     }
 }
 
