@@ -61,11 +61,9 @@ pub(crate) fn judge(summaries: &[CaseSummary<'_>]) -> Vec<Judged> {
     let mut list = Vec::new();
     for summary in summaries {
         for target in &summary.case.targets {
-            let ours: Vec<_> = summary
-                .rows
-                .iter()
-                .filter(|r| r.role == Role::Gateway)
-                .collect();
+            let to_itself = |row: &Row<'_>| target.against.as_deref() == Some(row.peer);
+            let gateways = summary.rows.iter().filter(|row| row.role == Role::Gateway);
+            let ours: Vec<_> = gateways.filter(|row| !to_itself(row)).collect();
             let case = summary.case.name();
             if ours.is_empty() {
                 let (wanted, gateway) = (wording(target, None), "gateway".to_owned());
@@ -196,6 +194,51 @@ mod tests {
         assert_eq!(
             Verdict::of(&ratio(1.02, Some((1.01, 1.03))), 1.0),
             Verdict::Missed
+        );
+    }
+
+    #[test]
+    fn a_driver_is_not_held_against_itself() {
+        let text = "id='T'\ntitle='t'\nwhy='w'\nfront='http1'\nload={with='wrk',connections=1}\n\
+                    target=[{against='peers',factor=1.0},{against='gateway-io-uring',factor=1.1}]";
+        let case = crate::scenario::parse(text).expect("case").remove(0);
+        let measured = |cpu_us| crate::record::Measured {
+            cpu_us,
+            ..Default::default()
+        };
+        let (ours, slow, theirs) = (measured(10.0), measured(20.0), measured(12.0));
+        let row = |peer, role, measured| Row {
+            peer,
+            role,
+            runs: vec![(0, measured)],
+            failure: None,
+        };
+        let rows = vec![
+            row("gateway-io-uring", Role::Gateway, &ours),
+            row("gateway-epoll", Role::Gateway, &slow),
+            row("nginx", Role::Peer, &theirs),
+        ];
+        let judged = judge(&[CaseSummary {
+            case: &case,
+            rows,
+            skipped: Vec::new(),
+        }]);
+        let verdicts: Vec<_> = judged
+            .iter()
+            .map(|one| {
+                (
+                    one.gateway.as_str(),
+                    one.reached.map(|(_, verdict)| verdict),
+                )
+            })
+            .collect();
+        assert_eq!(
+            verdicts,
+            [
+                ("gateway-io-uring", Some(Verdict::Met)),
+                ("gateway-epoll", Some(Verdict::Missed)),
+                ("gateway-epoll", Some(Verdict::Missed)),
+            ]
         );
     }
 }
