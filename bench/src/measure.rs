@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::load::{self, Aim, Outcome};
 use crate::noise::{self, Window};
@@ -46,19 +46,14 @@ pub(crate) fn measure(
     folder: &Path,
 ) -> Result<Measured> {
     let mut bench = Bench::set_up(peer, case, method, folder)?;
-    let noise = noise::wait_for_quiet(method.patience)?;
-    if case.load.with != Loader::Idle {
-        bench.load(method.warm_up).context("while warming up")?;
-    }
-    let mut measured = bench.measured(method.duration)?;
-    measured.noise = noise.or(measured.noise);
-    probe::ask_once(bench.aim()).context("after the load")?;
-    if method.count_syscalls && case.load.with != Loader::Idle {
-        let counter = Counter::start(bench.proxy.pid())?;
-        let requests = bench.load(method.warm_up)?.requests;
-        measured.syscalls = Some(count64(counter.stop()?) / count64(requests));
-    }
-    Ok(measured)
+    bench.run(method).map_err(|error| {
+        let words = bench.proxy.last_words();
+        if words.is_empty() {
+            error
+        } else {
+            anyhow!("{error:#} (its last words: {words})")
+        }
+    })
 }
 
 /// A proxy between clients and origin.
@@ -116,6 +111,23 @@ impl<'a> Bench<'a> {
         }
     }
 
+    fn run(&mut self, method: &Method) -> Result<Measured> {
+        let noise = noise::wait_for_quiet(method.patience)?;
+        let idle = self.case.load.with == Loader::Idle;
+        if !idle {
+            self.load(method.warm_up).context("while warming up")?;
+        }
+        let mut measured = self.measured(method.duration)?;
+        measured.noise = noise.or(measured.noise);
+        probe::ask_once(self.aim()).context("after the load")?;
+        if method.count_syscalls && !idle {
+            let counter = Counter::start(self.proxy.pid())?;
+            let requests = self.load(method.warm_up)?.requests;
+            measured.syscalls = Some(count64(counter.stop()?) / count64(requests));
+        }
+        Ok(measured)
+    }
+
     /// Until it gives the right answer; listening alone is not readiness.
     fn wait_until_right(&mut self) -> Result<()> {
         let deadline = Instant::now() + START;
@@ -150,7 +162,7 @@ impl<'a> Bench<'a> {
             done.store(true, Ordering::Release);
             let changes = churning
                 .join()
-                .map_err(|_| anyhow::anyhow!("churning panicked"))??;
+                .map_err(|_| anyhow!("churning panicked"))??;
             let mut outcome = outcome?;
             outcome.extra.insert(CHANGES.to_owned(), count64(changes));
             Ok(outcome)

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::procfs;
 
@@ -116,6 +118,27 @@ pub(crate) fn pin(cores: &[usize]) -> Result<()> {
     }
     sched_setaffinity(None, &set)
         .with_context(|| format!("cannot run on cores {cores:?}: pass --proxy-cores, --load-cores"))
+}
+
+/// From now on SIGINT and SIGTERM end this process together with all it has started: a proxy left
+/// behind would disturb every later run.
+pub(crate) fn end_with_children() -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let own = std::process::id();
+            for pid in procfs::tree(own)
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|pid| *pid != own)
+            {
+                // Gone already is as good.
+                let _ = raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+            }
+            std::process::exit(128 + signal);
+        }
+    });
+    Ok(())
 }
 
 /// Allows as many open files as the idle scenarios need; children inherit it.

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         optimised || args.quick,
         "the floor would be slow: cargo run --release -p bench"
     );
+    process::end_with_children()?;
     process::raise_open_files();
     let cases = chosen_cases(args)?;
     let method = method(args);
