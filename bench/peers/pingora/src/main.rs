@@ -88,7 +88,11 @@ impl ProxyHttp for Proxy {
     }
 
     async fn upstream_peer(&self, _session: &mut Session, _ctx: &mut ()) -> Result<Box<HttpPeer>> {
-        Ok(Box::new(HttpPeer::new(self.origin.as_str(), false, String::new())))
+        Ok(Box::new(HttpPeer::new(
+            self.origin.as_str(),
+            false,
+            String::new(),
+        )))
     }
 }
 
@@ -117,7 +121,9 @@ fn main() {
     }
     match (args.certificate, args.key) {
         (Some(certificate), Some(key)) => {
-            service.add_tls(&args.listen, &certificate, &key).expect("certificate and key");
+            service
+                .add_tls(&args.listen, &certificate, &key)
+                .expect("certificate and key");
         }
         _ => service.add_tcp(&args.listen),
     }
