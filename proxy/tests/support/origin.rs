@@ -129,12 +129,13 @@ impl Origin {
     #[track_caller]
     pub(crate) fn requests(&self) -> Vec<Message> {
         let log = self.log();
+        let (requests, refusals) = (log.requests.clone(), log.refusals.clone());
+        drop(log);
         assert!(
-            log.refusals.is_empty(),
-            "the origin was sent malformed bytes: {:?}",
-            log.refusals
+            refusals.is_empty(),
+            "the origin was sent malformed bytes: {refusals:?}"
         );
-        log.requests.clone()
+        requests
     }
 
     /// Takes the requests so far out of the log, and complaints about malformed ones.
@@ -212,7 +213,13 @@ impl Origin {
             .changed
             .wait_timeout_while(guard, PATIENCE, |log| !holds(log))
             .expect("no holder panics");
-        assert!(holds(&guard), "the origin got only {:?}", guard.requests);
+        let (held, got) = (holds(&guard), guard.requests.len());
+        drop(guard);
+        assert!(
+            held,
+            "the origin got only {got} requests: {:?}",
+            self.requests()
+        );
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -379,6 +386,10 @@ impl Connection<'_> {
         let Some(mut message) = self.log().of(number).map(|message| message.clone()) else {
             return Ok(());
         };
+        // Whoever waits for the word to go on gets it (RFC 9110 section 10.1.1).
+        if message.has("Expect") {
+            self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
         let framing = message.framing;
         let read = self.wire.body(&mut message, framing);
         if let Some(slot) = self.log().of(number) {

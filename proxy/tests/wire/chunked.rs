@@ -16,9 +16,10 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.gets("/");
         assert_eq!(client.reads_head().value("transfer-encoding"), Some("chunked"));
-        assert_eq!(client.reads_bytes(10), b"5\r\nfirst\r\n");
+        // The data counts: the line end that ends a chunk may come with what follows it.
+        assert_eq!(client.reads_bytes(8), b"5\r\nfirst");
         gate.open();
-        assert_eq!(client.reads_bytes(16), b"6\r\nsecond\r\n0\r\n\r\n");
+        assert_eq!(client.reads_bytes(18), b"\r\n6\r\nsecond\r\n0\r\n\r\n");
     }
 
     fn a_piece_of_a_request_body_is_passed_on_before_the_next_one_exists(driver) {
