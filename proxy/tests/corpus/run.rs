@@ -202,9 +202,8 @@ fn forwarded(origin: &Origin, case: &Case) -> Result<(), String> {
     if !refusals.is_empty() {
         return Err(format!("the origin was sent malformed bytes: {refusals:?}"));
     }
-    if case.partial {
-        got.retain(|request| request.complete);
-    }
+    // Of a partial case before this one, the beginning may have come only now.
+    got.retain(|request| request.complete || request.target() != PARTIAL);
     if case.verdict.connection == Connection::GoesOn
         && got.last().is_some_and(|r| r.target() == AFTER)
     {
@@ -243,6 +242,9 @@ const LANES: usize = 8;
 
 /// Boundaries at each end of a case that are tried; enough for every byte of all but the huge ones.
 const EDGE: usize = 300;
+
+/// The target of partial cases, so that what comes late of one is not taken for another's.
+const PARTIAL: &str = "/partial";
 
 /// The path of the request that shows that a connection goes on.
 const AFTER: &str = "/after-the-case";
