@@ -1,6 +1,10 @@
 //! The model of what a proxy can be told, its protobuf form, and the way between the two.
 //!
-//! Knows nothing of Kubernetes and opens no listener. `translate` makes the model, `proxy`
-//! compiles it, and the wire form carries it between processes.
+//! Knows nothing of Kubernetes and opens no listener. `translate` makes the [`model`], `proxy`
+//! compiles it, and the wire form carries it between processes: [`encode`] is what a controller
+//! does before it sends, [`decode`] what a proxy does with what it received.
 
+pub mod decode;
+pub mod encode;
 pub mod model;
+mod proto;

@@ -1,1 +1,43 @@
 //! Gateway API objects in, model and statuses out: pure and synchronous.
+//!
+//! `admit` makes typed objects of text, `store` keeps them, and [`translate`] makes of the store
+//! what the proxies are told and what the user is told. It never fails: an object that cannot be
+//! carried out says so in its own status, and everything else works.
+
+pub mod admit;
+pub mod api;
+mod lower;
+mod options;
+mod problem;
+mod resolve;
+pub mod status;
+pub mod store;
+
+use xds::model::Model;
+
+pub use options::{CONTROLLER_NAME, DEFAULT_CLASS, Options, Place};
+use resolve::World;
+use resolve::gateway::Gateways;
+pub use status::Statuses;
+pub use store::{Object, ObjectRef, Store};
+
+/// What the objects of a store come to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Translation {
+    /// What the proxies are told.
+    pub model: Model,
+    /// What the user is told.
+    pub statuses: Statuses,
+}
+
+/// Translates all objects of a store. The same store gives the same translation.
+#[must_use]
+pub fn translate(store: &Store, options: &Options) -> Translation {
+    let world = World::of(store, options);
+    let mut gateways = Gateways::of(&world);
+    let mut routes = resolve::http_route::resolve_all(&world, &mut gateways);
+    let policies = resolve::policy::resolve_all(&world, &gateways, &routes);
+    let model = lower::model(&world, &gateways, &mut routes, &policies);
+    let statuses = Statuses::of(&world, &gateways, &routes, &policies, &model);
+    Translation { model, statuses }
+}

@@ -15,6 +15,23 @@ pub struct Span {
 }
 
 impl Span {
+    /// Where `part` lies in `head`; `None` if it does not, or beyond 64 KiB.
+    #[must_use]
+    pub fn within(head: &[u8], part: &[u8]) -> Option<Self> {
+        let start = part.as_ptr().addr().checked_sub(head.as_ptr().addr())?;
+        let end = start.checked_add(part.len())?;
+        (end <= head.len()).then(|| Self::new(start, end))?
+    }
+
+    /// From `start` up to `end`; `None` beyond 64 KiB.
+    #[must_use]
+    pub fn new(start: usize, end: usize) -> Option<Self> {
+        Some(Self {
+            start: u16::try_from(start).ok()?,
+            end: u16::try_from(end).ok()?,
+        })
+    }
+
     /// The bytes it stands for; empty if `head` is not the head it came from.
     #[must_use]
     pub fn of(self, head: &[u8]) -> &[u8] {
@@ -39,6 +56,7 @@ pub struct Field {
 pub struct Fields {
     list: Vec<Field>,
     seen: u64,
+    connection_lists: bool,
 }
 
 impl Fields {
@@ -46,6 +64,18 @@ impl Fields {
     pub fn clear(&mut self) {
         self.list.clear();
         self.seen = 0;
+        self.connection_lists = false;
+    }
+
+    /// Notes that Connection lists names of further fields, which end at us.
+    pub(super) fn note_connection_lists(&mut self) {
+        self.connection_lists = true;
+    }
+
+    /// Whether Connection lists names of further fields, which end at us.
+    #[must_use]
+    pub fn connection_lists(&self) -> bool {
+        self.connection_lists
     }
 
     /// Appends a field line.
@@ -128,7 +158,8 @@ pub enum Framing {
 pub struct RequestHead {
     /// Method as it came.
     pub method: Span,
-    /// Path and query, in origin form, as they came (`*` for OPTIONS).
+    /// Path and query as they came: `/…`, `*` for OPTIONS, or `?…` where an absolute form had a
+    /// query and no path (normalising puts the `/` there).
     pub target: Span,
     /// Host and port: of the absolute form where there is one, otherwise of Host; empty on
     /// HTTP/1.0 without Host.
@@ -143,7 +174,7 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// `Expect: 100-continue`.
     pub expect_continue: bool,
-    /// The protocol asked for, where Connection and Upgrade ask for one.
+    /// The protocol asked for, where Connection and Upgrade ask for exactly one that we tunnel.
     pub upgrade: Option<Span>,
 }
 
@@ -164,4 +195,14 @@ pub struct ResponseHead {
     pub keep_alive: bool,
     /// The protocol switched to, on 101.
     pub upgrade: Option<Span>,
+    /// What Content-Length said, also where no body follows (HEAD, 304).
+    pub content_length: Option<u64>,
+}
+
+impl ResponseHead {
+    /// Whether another response to the same request follows (1xx but 101).
+    #[must_use]
+    pub fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status) && self.status != 101
+    }
 }

@@ -24,6 +24,8 @@ pub enum Known {
     KeepAlive,
     /// `origin`
     Origin,
+    /// `proxy`
+    Proxy,
     /// `proxy-authenticate`
     ProxyAuthenticate,
     /// `proxy-authorization`
@@ -57,7 +59,7 @@ pub enum Known {
 impl Known {
     /// Its bit in the set of names that a head has.
     #[must_use]
-    pub fn bit(self) -> u64 {
+    pub const fn bit(self) -> u64 {
         1 << self as u8
     }
 
@@ -75,6 +77,7 @@ impl Known {
         match name.len() {
             2 => is("te", Self::Te),
             4 => is("host", Self::Host),
+            5 => is("proxy", Self::Proxy),
             6 => match name.first() {
                 Some(b'c' | b'C') => is("cookie", Self::Cookie),
                 Some(b'e' | b'E') => is("expect", Self::Expect),
@@ -111,6 +114,72 @@ impl Known {
             18 => is("proxy-authenticate", Self::ProxyAuthenticate),
             19 => is("proxy-authorization", Self::ProxyAuthorization),
             _ => Self::Other,
+        }
+    }
+}
+
+/// A set of known names: one word, one instruction to ask.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KnownSet(u64);
+
+impl KnownSet {
+    /// The set of these names.
+    #[must_use]
+    pub const fn of(names: &[Known]) -> Self {
+        let mut bits = 0;
+        let mut rest = names;
+        while let [name, others @ ..] = rest {
+            bits |= name.bit();
+            rest = others;
+        }
+        Self(bits)
+    }
+
+    /// Whether the name is in it.
+    #[must_use]
+    pub const fn has(self, known: Known) -> bool {
+        self.0 & known.bit() != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Known;
+
+    #[test]
+    fn tells_every_name_in_any_case_and_no_other() {
+        for (name, known) in [
+            ("Host", Known::Host),
+            ("hOST", Known::Host),
+            ("TE", Known::Te),
+            ("proxy", Known::Proxy),
+            ("cookie", Known::Cookie),
+            ("expect", Known::Expect),
+            ("origin", Known::Origin),
+            ("Trailer", Known::Trailer),
+            ("Upgrade", Known::Upgrade),
+            ("Forwarded", Known::Forwarded),
+            ("X-Real-IP", Known::XRealIp),
+            ("Connection", Known::Connection),
+            ("Keep-Alive", Known::KeepAlive),
+            ("User-Agent", Known::UserAgent),
+            ("X-Request-Id", Known::XRequestId),
+            ("Authorization", Known::Authorization),
+            ("Content-Length", Known::ContentLength),
+            ("X-Forwarded-For", Known::XForwardedFor),
+            ("X-Forwarded-Host", Known::XForwardedHost),
+            ("X-Forwarded-Port", Known::XForwardedPort),
+            ("Proxy-Connection", Known::ProxyConnection),
+            ("Transfer-Encoding", Known::TransferEncoding),
+            ("X-Forwarded-Proto", Known::XForwardedProto),
+            ("Proxy-Authenticate", Known::ProxyAuthenticate),
+            ("Proxy-Authorization", Known::ProxyAuthorization),
+            ("hosts", Known::Other),
+            ("hust", Known::Other),
+            ("content_length", Known::Other),
+            ("", Known::Other),
+        ] {
+            assert_eq!(Known::of(name.as_bytes()), known, "{name}");
         }
     }
 }

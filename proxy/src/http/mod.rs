@@ -1,4 +1,20 @@
 //! HTTP as bytes: heads, framing, header names. No I/O in here.
 
+// What a peer sent never panics: no indexing, no arithmetic that overflows.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+pub mod authority;
+pub mod grammar;
+pub mod h1;
 pub mod head;
+pub mod hop_by_hop;
 pub mod known;

@@ -50,12 +50,20 @@ impl GatewayDuration {
 }
 
 impl fmt::Display for GatewayDuration {
+    /// Largest units first, so that what was parsed prints as something that parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0.as_secs(), self.0.subsec_millis()) {
-            (secs, 0) => write!(f, "{secs}s"),
-            (0, millis) => write!(f, "{millis}ms"),
-            (secs, millis) => write!(f, "{secs}s{millis}ms"),
+        let seconds = self.0.as_secs();
+        let groups = [
+            (seconds / 3600, "h"),
+            (seconds / 60 % 60, "m"),
+            (seconds % 60, "s"),
+            (self.0.subsec_millis().into(), "ms"),
+        ];
+        if groups.iter().all(|(count, _)| *count == 0) {
+            return f.write_str("0s");
         }
+        let mut shown = groups.iter().filter(|(count, _)| *count > 0);
+        shown.try_for_each(|(count, unit)| write!(f, "{count}{unit}"))
     }
 }
 
@@ -70,7 +78,7 @@ pub enum Timeout {
     Default,
     /// `0s`: never.
     Never,
-    /// After this long.
+    /// After this long, more than zero: build with `Timeout::from`.
     After(Duration),
 }
 
@@ -101,6 +109,14 @@ mod tests {
         ] {
             let expected = GatewayDuration(Duration::from_millis(millis));
             assert_eq!(GatewayDuration::parse(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn prints_what_it_parses() {
+        for text in ["0s", "1m30s", "250ms", "99999h", "1h2m3s4ms"] {
+            let duration = GatewayDuration::parse(text).expect(text);
+            assert_eq!(duration.to_string(), text);
         }
     }
 

@@ -1,10 +1,13 @@
 //! What a rule, or one backend of it, does to requests and responses.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use thiserror::Error;
 
+use super::matching::is_uri_path;
 use super::{Hostname, Target};
 
 /// The filters of a rule or of one backend reference.
@@ -44,13 +47,47 @@ pub enum Scheme {
     Https,
 }
 
-/// A new path.
+/// A new path. Build through the constructors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathEdit {
     /// Replaces the whole path.
     Full(String),
     /// Replaces the matched prefix; only in rules that match prefixes alone.
     PrefixMatch(String),
+}
+
+/// Why a text is no [`PathEdit`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` cannot replace a path: start it with `/`, percent-encode what is not a character of a \
+     URI path, and leave out query and fragment"
+)]
+pub struct InvalidPathEdit(pub String);
+
+impl PathEdit {
+    /// Replaces the whole path.
+    ///
+    /// # Errors
+    /// The text does not start with `/`, or has characters that no path has, such as spaces or `?`.
+    pub fn full(path: &str) -> Result<Self, InvalidPathEdit> {
+        // Anything else could end the request line of the rewritten request, or begin a query.
+        if path.starts_with('/') && is_uri_path(path) {
+            Ok(Self::Full(path.to_owned()))
+        } else {
+            Err(InvalidPathEdit(path.to_owned()))
+        }
+    }
+
+    /// Replaces the matched prefix; the empty text takes it away.
+    ///
+    /// # Errors
+    /// As [`PathEdit::full`].
+    pub fn prefix_match(path: &str) -> Result<Self, InvalidPathEdit> {
+        if path.is_empty() {
+            return Ok(Self::PrefixMatch(String::new()));
+        }
+        Self::full(path).map(|_| Self::PrefixMatch(path.to_owned()))
+    }
 }
 
 /// Answers with a redirect. What is `None` stays as the request had it.
@@ -62,7 +99,7 @@ pub struct Redirect {
     pub hostname: Option<Hostname>,
     /// Path of the location.
     pub path: Option<PathEdit>,
-    /// Port of the location; otherwise the scheme's, otherwise the listener's.
+    /// Port of the location, never 0; otherwise the scheme's, otherwise the listener's.
     pub port: Option<u16>,
     /// 301, 302, 303, 307 or 308.
     pub status: StatusCode,
@@ -86,6 +123,37 @@ pub struct Fraction {
     pub denominator: NonZeroU32,
 }
 
+/// Why two numbers are no [`Fraction`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "{numerator} of {denominator} is no fraction: the numerator may be at most the denominator"
+)]
+pub struct InvalidFraction {
+    /// How many.
+    pub numerator: u32,
+    /// Out of how many.
+    pub denominator: NonZeroU32,
+}
+
+impl Fraction {
+    /// `numerator` of every `denominator`.
+    ///
+    /// # Errors
+    /// The numerator is larger than the denominator.
+    pub fn new(numerator: u32, denominator: NonZeroU32) -> Result<Self, InvalidFraction> {
+        if numerator > denominator.get() {
+            return Err(InvalidFraction {
+                numerator,
+                denominator,
+            });
+        }
+        Ok(Self {
+            numerator,
+            denominator,
+        })
+    }
+}
+
 /// Sends a copy of the request elsewhere and ignores the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
@@ -95,7 +163,7 @@ pub struct Mirror {
     pub fraction: Option<Fraction>,
 }
 
-/// One allowed origin.
+/// One allowed origin. Build with [`CorsOrigin::parse`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CorsOrigin {
     /// `*`: every origin.
@@ -109,6 +177,58 @@ pub enum CorsOrigin {
         /// After the `*`.
         after: String,
     },
+}
+
+/// Why a text is no [`CorsOrigin`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` is not an origin: use `*`, or scheme and host, such as `https://example.com:8443` or \
+     `https://*.example.com`"
+)]
+pub struct InvalidOrigin(pub String);
+
+impl CorsOrigin {
+    /// Parses `*`, an origin, or an origin whose host is `*` or begins with `*.`.
+    ///
+    /// # Errors
+    /// The text is none of them.
+    pub fn parse(text: &str) -> Result<Self, InvalidOrigin> {
+        let invalid = || InvalidOrigin(text.to_owned());
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let (scheme, authority) = text.split_once("://").ok_or_else(invalid)?;
+        let (wildcard, rest) = match authority.strip_prefix('*') {
+            Some(rest) => (true, rest),
+            None => (false, authority),
+        };
+        let host_byte = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
+        let scheme_byte = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+        let valid = !scheme.is_empty()
+            && scheme.bytes().all(scheme_byte)
+            && rest.bytes().all(host_byte)
+            && (!wildcard || rest.is_empty() || rest.starts_with(['.', ':']))
+            && !authority.is_empty();
+        match (valid, wildcard) {
+            (false, _) => Err(invalid()),
+            (true, false) => Ok(Self::Exact(text.to_owned())),
+            (true, true) => Ok(Self::Wildcard {
+                before: format!("{scheme}://"),
+                after: rest.to_owned(),
+            }),
+        }
+    }
+}
+
+/// The text that parses to it.
+impl fmt::Display for CorsOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("*"),
+            Self::Exact(origin) => f.write_str(origin),
+            Self::Wildcard { before, after } => write!(f, "{before}*{after}"),
+        }
+    }
 }
 
 /// A list of names, or `*`.
@@ -135,4 +255,65 @@ pub struct Cors {
     pub expose_headers: Allow<HeaderName>,
     /// How long a preflight answer may be kept.
     pub max_age: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_print_what_they_parse() {
+        for text in [
+            "*",
+            "https://example.com",
+            "http://example.com:8080",
+            "http://[::1]:80",
+            "https://*.example.com",
+            "http://*",
+            "http://*:8080",
+        ] {
+            let origin = CorsOrigin::parse(text).expect(text);
+            assert_eq!(origin.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_origin_is_refused() {
+        for text in [
+            "",
+            "example.com",
+            "https://",
+            "://a",
+            "https://a/",
+            "https://*a",
+            "https://a.*",
+            "https://a b",
+            "https://*.*.a",
+            "https://a\r\n",
+        ] {
+            assert!(CorsOrigin::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fraction_is_at_most_one() {
+        let ten = NonZeroU32::new(10).expect("not zero");
+        assert!(Fraction::new(0, ten).is_ok());
+        assert!(Fraction::new(10, ten).is_ok());
+        assert!(Fraction::new(11, ten).is_err());
+    }
+
+    #[test]
+    fn a_path_edit_cannot_leave_the_path() {
+        for text in ["/", "/a%20b", "/a/"] {
+            assert!(PathEdit::full(text).is_ok(), "{text}");
+            assert!(PathEdit::prefix_match(text).is_ok(), "{text}");
+        }
+        for text in ["a", "/a b", "/a?b", "/a#b", "/ HTTP/1.1\r\n", "/%2"] {
+            assert!(PathEdit::full(text).is_err(), "{text}");
+            assert!(PathEdit::prefix_match(text).is_err(), "{text}");
+        }
+        assert!(PathEdit::full("").is_err());
+        assert!(PathEdit::prefix_match("").is_ok());
+    }
 }

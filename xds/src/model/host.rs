@@ -15,6 +15,11 @@ pub struct Hostname(String);
 )]
 pub struct InvalidHostname(pub String);
 
+/// Why a text is no exact [`Hostname`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is not an exact host name: use lower-case DNS labels, such as `example.com`")]
+pub struct InvalidExactHostname(pub String);
+
 impl Hostname {
     /// Parses an exact or wildcard name (RFC 1123 labels, at most 253 bytes).
     ///
@@ -29,6 +34,17 @@ impl Hostname {
             Ok(Self(text.to_owned()))
         } else {
             Err(InvalidHostname(text.to_owned()))
+        }
+    }
+
+    /// Parses an exact name: a place to go to, not a set of hosts.
+    ///
+    /// # Errors
+    /// The text is no host name, or a wildcard.
+    pub fn parse_exact(text: &str) -> Result<Self, InvalidExactHostname> {
+        match Self::parse(text) {
+            Ok(name) if name.wildcard_suffix().is_none() => Ok(name),
+            _ => Err(InvalidExactHostname(text.to_owned())),
         }
     }
 
@@ -138,5 +154,12 @@ mod tests {
         ] {
             assert!(Hostname::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_exact_name_is_no_wildcard() {
+        assert_eq!(Hostname::parse_exact("a.com"), Ok(host("a.com")));
+        assert!(Hostname::parse_exact("*.a.com").is_err());
+        assert!(Hostname::parse_exact("A.com").is_err());
     }
 }

@@ -1,7 +1,10 @@
 //! Keys of resources: `/`-separated (a dot is legal in names), carrying the kind.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
+
+use thiserror::Error;
 
 /// Namespace and name of a Kubernetes object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +24,33 @@ impl ObjectName {
             name: name.into(),
         }
     }
+
+    /// Names an object by parts that came over the wire.
+    ///
+    /// # Errors
+    /// A part is empty or has a `/`, so that keys made of it would be ambiguous.
+    pub fn parse(namespace: &str, name: &str) -> Result<Self, InvalidObjectName> {
+        if [namespace, name]
+            .iter()
+            .any(|part| part.is_empty() || part.contains('/'))
+        {
+            return Err(InvalidObjectName {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            });
+        }
+        Ok(Self::new(namespace, name))
+    }
+}
+
+/// Why a namespace and a name name no object.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{namespace}/{name}` names no object: neither part may be empty or have a `/`")]
+pub struct InvalidObjectName {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
 }
 
 impl fmt::Display for ObjectName {
@@ -29,22 +59,47 @@ impl fmt::Display for ObjectName {
     }
 }
 
+/// Why a text is no key.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{key}` is not a key of the form `{form}`")]
+pub struct InvalidKey {
+    /// The text.
+    pub key: String,
+    /// How such a key looks.
+    pub form: &'static str,
+}
+
 macro_rules! keys {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($form:literal, $check:expr);)*) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps a key as it came over the wire.
-            #[must_use]
-            pub fn from_wire(key: &str) -> Self {
-                Self(key.into())
+            /// Parses a key as it came over the wire.
+            ///
+            /// # Errors
+            /// The text does not have the form of such a key.
+            pub fn parse(key: &str) -> Result<Self, InvalidKey> {
+                let parts: Vec<&str> = key.split('/').collect();
+                let check: fn(&[&str]) -> bool = $check;
+                if check(&parts) && parts.iter().all(|part| !part.is_empty()) {
+                    Ok(Self(key.into()))
+                } else {
+                    Err(InvalidKey { key: key.to_owned(), form: $form })
+                }
             }
 
             /// The key as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        /// Maps by key can be asked with plain text.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
                 &self.0
             }
         }
@@ -65,19 +120,25 @@ macro_rules! keys {
 
 keys! {
     /// `tcp/80/<namespace>/<gateway>`.
-    BindKey;
+    BindKey("tcp|udp/<port>/<namespace>/<gateway>", |parts| match parts {
+        ["tcp" | "udp", port, _, _] => port.parse::<u16>().is_ok(),
+        _ => false,
+    });
     /// `<Gateway|ListenerSet>/<namespace>/<name>/<listener>`.
-    ListenerKey;
+    ListenerKey("<Kind>/<namespace>/<name>/<listener>", |parts| parts.len() == 4);
     /// `<Kind>/<namespace>/<name>/<rule>/<listener key>`.
-    RouteKey;
+    RouteKey("<Kind>/<namespace>/<name>/<rule>/<listener key>", |parts| match parts {
+        [_, _, _, rule, _, _, _, _] => rule.parse::<u16>().is_ok(),
+        _ => false,
+    });
     /// `Backend/<namespace>/<name>`.
-    BackendKey;
+    BackendKey("<Kind>/<namespace>/<name>", |parts| parts.len() == 3);
     /// `<Kind>/<namespace>/<name>/<target>`.
-    PolicyKey;
+    PolicyKey("<Kind>/<namespace>/<name>/<target>", |parts| parts.len() >= 4);
     /// `<EndpointSlice|Pod>/<namespace>/<name>/<address>`.
-    WorkloadKey;
+    WorkloadKey("<Kind>/<namespace>/<name>/<address>", |parts| parts.len() == 4);
     /// `Service/<namespace>/<name>`.
-    ServiceKey;
+    ServiceKey("<Kind>/<namespace>/<name>", |parts| parts.len() == 3);
 }
 
 impl BindKey {
@@ -133,5 +194,65 @@ impl WorkloadKey {
     #[must_use]
     pub fn new(kind: &str, object: &ObjectName, address: &str) -> Self {
         Self(format!("{kind}/{object}/{address}").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Transport;
+
+    #[test]
+    fn what_is_made_parses() {
+        let gateway = ObjectName::new("infra", "web.example");
+        let bind = BindKey::new(Transport::Tcp, 80, &gateway);
+        assert_eq!(bind.as_str(), "tcp/80/infra/web.example");
+        assert_eq!(BindKey::parse(bind.as_str()), Ok(bind));
+
+        let listener = ListenerKey::new("Gateway", &gateway, "http");
+        assert_eq!(listener.as_str(), "Gateway/infra/web.example/http");
+        assert_eq!(ListenerKey::parse(listener.as_str()), Ok(listener.clone()));
+
+        let route = RouteKey::new("HTTPRoute", &ObjectName::new("app", "shop"), 3, &listener);
+        assert_eq!(
+            route.as_str(),
+            "HTTPRoute/app/shop/3/Gateway/infra/web.example/http"
+        );
+        assert_eq!(RouteKey::parse(route.as_str()), Ok(route));
+
+        let policy = PolicyKey::new("TrafficPolicy", &gateway, listener.as_str());
+        assert_eq!(PolicyKey::parse(policy.as_str()), Ok(policy));
+        let workload = WorkloadKey::new("Pod", &gateway, "fd00::1");
+        assert_eq!(WorkloadKey::parse(workload.as_str()), Ok(workload));
+        let service = ServiceKey::new(&gateway);
+        assert_eq!(ServiceKey::parse(service.as_str()), Ok(service));
+        let backend = BackendKey::new(&gateway);
+        assert_eq!(BackendKey::parse(backend.as_str()), Ok(backend));
+    }
+
+    #[test]
+    fn what_has_another_form_is_refused() {
+        for key in [
+            "",
+            "tcp/80/a",
+            "sctp/80/a/b",
+            "tcp/x/a/b",
+            "tcp/80//b",
+            "tcp/80/a/b/c",
+        ] {
+            assert!(BindKey::parse(key).is_err(), "{key}");
+        }
+        for key in ["", "Service/a", "Service/a/", "/a/b", "Service/a/b/c"] {
+            assert!(ServiceKey::parse(key).is_err(), "{key}");
+        }
+        for key in ["HTTPRoute/a/b/0", "HTTPRoute/a/b/x/Gateway/a/b/c"] {
+            assert!(RouteKey::parse(key).is_err(), "{key}");
+        }
+        assert_eq!(
+            ListenerKey::parse("web")
+                .expect_err("too short")
+                .to_string(),
+            "`web` is not a key of the form `<Kind>/<namespace>/<name>/<listener>`"
+        );
     }
 }

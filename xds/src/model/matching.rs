@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::{HeaderName, Method};
-use regex_automata::meta;
+use regex_automata::{meta, util::syntax};
 use thiserror::Error;
 
 /// A regular expression known to compile, anchored at both ends when matched.
@@ -16,9 +16,29 @@ pub enum InvalidPattern {
     /// Longer than [`Pattern::MAX_BYTES`].
     #[error("the regular expression is {0} bytes long, {max} at most", max = Pattern::MAX_BYTES)]
     TooLong(usize),
-    /// Does not compile, or compiles to more than [`Pattern::MAX_COMPILED_BYTES`].
-    #[error("the regular expression does not compile: {0}")]
-    Syntax(String),
+    /// Does not compile.
+    #[error("the regular expression `{pattern}` does not compile: {reason}")]
+    Syntax {
+        /// The text.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Compiles to more than [`Pattern::MAX_COMPILED_BYTES`].
+    #[error("the regular expression `{0}` is too large when compiled: repeat less")]
+    TooLarge(String),
+}
+
+impl InvalidPattern {
+    /// Keeps the last line of the parser's message: the others draw the pattern with a caret.
+    fn syntax(pattern: &str, error: &impl fmt::Display) -> Self {
+        let message = error.to_string();
+        let last = message.lines().last().unwrap_or_default();
+        Self::Syntax {
+            pattern: pattern.to_owned(),
+            reason: last.strip_prefix("error: ").unwrap_or(last).to_owned(),
+        }
+    }
 }
 
 impl Pattern {
@@ -35,11 +55,17 @@ impl Pattern {
         if text.len() > Self::MAX_BYTES {
             return Err(InvalidPattern::TooLong(text.len()));
         }
+        // On its own first: `a)|(?:b` is no pattern, but would become one between our anchors,
+        // and match more than it says.
+        syntax::parse(text).map_err(|error| InvalidPattern::syntax(text, &error))?;
         let pattern = Self(text.to_owned());
-        pattern
-            .compile()
-            .map_err(|error| InvalidPattern::Syntax(error.to_string()))?;
-        Ok(pattern)
+        match pattern.compile() {
+            Ok(_) => Ok(pattern),
+            Err(error) => Err(match error.syntax_error() {
+                Some(error) => InvalidPattern::syntax(text, error),
+                None => InvalidPattern::TooLarge(text.to_owned()),
+            }),
+        }
     }
 
     /// The source as written.
@@ -68,7 +94,10 @@ impl fmt::Display for Pattern {
 
 /// Why a path cannot be matched on.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the path `{0}` must start with `/` and have no `//`, `/./`, `/../`, `%2f`, `#`, `?`")]
+#[error(
+    "the path `{0}` must start with `/`, have only characters of a URI path, and no `//`, `/./`, \
+     `/../` or `%2f`"
+)]
 pub struct InvalidPath(pub String);
 
 /// How a rule matches the path. Build through the constructors.
@@ -103,18 +132,35 @@ impl PathMatch {
     }
 }
 
+/// The rules of Gateway API's `HTTPPathMatch`: what a normalised request path can never equal is
+/// refused, so that a rule which cannot match does not go unnoticed.
 fn check_path(path: &str) -> Result<(), InvalidPath> {
     let lower = path.to_ascii_lowercase();
-    let bad = ["//", "/./", "/../", "%2f", "#", "?"]
+    let unreachable = ["//", "/./", "/../", "%2f"]
         .iter()
         .any(|part| lower.contains(part))
         || lower.ends_with("/.")
-        || lower.ends_with("/..")
-        || !path.bytes().all(|b| b.is_ascii_graphic());
-    if path.starts_with('/') && !bad {
+        || lower.ends_with("/..");
+    if path.starts_with('/') && !unreachable && is_uri_path(path) {
         Ok(())
     } else {
         Err(InvalidPath(path.to_owned()))
+    }
+}
+
+/// Whether a text is made of RFC 3986 `pchar` and `/`, with whole percent escapes.
+pub(super) fn is_uri_path(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&b);
+    let mut rest = text.as_bytes();
+    loop {
+        rest = match rest {
+            [] => return true,
+            [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                rest
+            }
+            [byte, rest @ ..] if plain(*byte) => rest,
+            _ => return false,
+        };
     }
 }
 
@@ -156,4 +202,76 @@ pub struct HttpMatch {
     pub headers: Vec<HeaderMatch>,
     /// Query parameters, all of them; at most one entry a name.
     pub query: Vec<QueryMatch>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InvalidPattern, PathMatch, Pattern};
+
+    fn is_match(pattern: &str, text: &str) -> bool {
+        let pattern = Pattern::parse(pattern).expect("a valid pattern");
+        pattern.compile().expect("it was parsed").is_match(text)
+    }
+
+    #[test]
+    fn a_pattern_matches_the_whole_text() {
+        assert!(is_match("a|ab", "ab"));
+        assert!(is_match("/v[0-9]+/.*", "/v12/x"));
+        assert!(!is_match("b", "abc"));
+        assert!(!is_match("a|b", "ab"));
+        assert!(!is_match("(?m)a", "a\nb"));
+    }
+
+    #[test]
+    fn a_pattern_cannot_break_out_of_its_anchors() {
+        for text in ["a)|(?:b", "a)|(b", ")(", "(?x)a # b"] {
+            assert!(Pattern::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_refused_with_its_reason() {
+        let reason = |text: &str| Pattern::parse(text).expect_err(text).to_string();
+        assert_eq!(
+            reason("a("),
+            "the regular expression `a(` does not compile: unclosed group"
+        );
+        assert_eq!(
+            reason("(a{1000}){1000}"),
+            "the regular expression `(a{1000}){1000}` is too large when compiled: repeat less"
+        );
+        assert_eq!(
+            Pattern::parse(&"a".repeat(1025)),
+            Err(InvalidPattern::TooLong(1025))
+        );
+    }
+
+    #[test]
+    fn a_trailing_slash_of_a_prefix_means_nothing() {
+        for (path, prefix) in [("/", ""), ("/a", "/a"), ("/a/", "/a"), ("/a/b", "/a/b")] {
+            assert_eq!(
+                PathMatch::prefix(path),
+                Ok(PathMatch::Prefix(prefix.to_owned()))
+            );
+        }
+        assert_eq!(
+            PathMatch::exact("/a/"),
+            Ok(PathMatch::Exact("/a/".to_owned()))
+        );
+    }
+
+    #[test]
+    fn paths_of_matches_follow_gateway_api() {
+        for path in ["/", "/a.b/..c", "/%7euser", "/a:b@c,d;e=f", "/a/.b"] {
+            assert!(PathMatch::exact(path).is_ok(), "{path}");
+        }
+        let bad = [
+            "", "a", "//", "/a//b", "/./a", "/a/../b", "/a/.", "/a/..", "/a%2Fb", "/a%2fb", "/a?b",
+            "/a#b", "/a b", "/%", "/%4", "/%zz", "/\u{e9}", "/a\r\n", "/<a>",
+        ];
+        for path in bad {
+            assert!(PathMatch::exact(path).is_err(), "{path}");
+            assert!(PathMatch::prefix(path).is_err(), "{path}");
+        }
+    }
 }

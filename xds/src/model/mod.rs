@@ -5,6 +5,7 @@
 
 mod backend;
 mod bind;
+mod dangling;
 mod duration;
 mod filter;
 mod host;
@@ -12,6 +13,7 @@ mod key;
 mod listener;
 mod matching;
 mod policy;
+mod resource;
 mod route;
 mod workload;
 
@@ -19,14 +21,16 @@ use std::collections::BTreeMap;
 
 pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts};
 pub use bind::{Bind, Transport};
+pub use dangling::{Dangling, Missing};
 pub use duration::{GatewayDuration, InvalidDuration, Timeout};
 pub use filter::{
-    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite,
-    Scheme,
+    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, InvalidFraction, InvalidOrigin,
+    InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
-pub use host::{Hostname, InvalidHostname};
+pub use host::{Hostname, InvalidExactHostname, InvalidHostname};
 pub use key::{
-    BackendKey, BindKey, ListenerKey, ObjectName, PolicyKey, RouteKey, ServiceKey, WorkloadKey,
+    BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, ObjectName, PolicyKey,
+    RouteKey, ServiceKey, WorkloadKey,
 };
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{
@@ -37,6 +41,7 @@ pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
     PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Trust,
 };
+pub use resource::{Kind, Resource};
 pub use route::{
     HttpRule, InvalidBackend, Order, Retry, Route, RouteBackend, SessionLifetime,
     SessionPersistence, SessionToken, Target, Timeouts,

@@ -1,0 +1,161 @@
+//! What is in force in local mode: the objects of the last load, and of earlier ones where the last
+//! brought nothing better.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::finding::{Finding, Reason, Severity};
+use super::load::{Cache, Load, Place};
+use super::path::FieldPath;
+use super::source::Source;
+use crate::store::{ObjectRef, Store};
+
+/// The configuration of one machine, kept over reloads.
+///
+/// An object that is refused keeps its previous version in force, and so does every object that a
+/// file no longer shows while a part of that file cannot be read. A file that is gone takes its
+/// objects with it.
+#[derive(Debug, Default)]
+pub struct Configuration {
+    cache: Cache,
+    in_force: BTreeMap<ObjectRef, Place>,
+    store: Store,
+    reported: HashSet<Finding>,
+}
+
+/// What a reload brought.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reload {
+    /// What the previous load did not say.
+    pub findings: Vec<Finding>,
+    /// What the previous load said too, wherever the lines stand now: not worth another log line.
+    pub repeated: Vec<Finding>,
+    /// Whether any object in force is another one than before.
+    pub changed: bool,
+}
+
+impl Configuration {
+    /// Takes all files as they are now.
+    pub fn reload(&mut self, sources: &[Source]) -> Reload {
+        let mut load = Load::read(sources, &self.cache);
+        let kept = self.keep_previous(&mut load);
+        let changed = self.enforce(load.places);
+        self.cache = load.cache;
+        load.findings.extend(kept);
+        let (repeated, findings): (Vec<_>, Vec<_>) = load
+            .findings
+            .into_iter()
+            .partition(|finding| self.reported.contains(&unplaced(finding)));
+        self.reported = findings.iter().chain(&repeated).map(unplaced).collect();
+        Reload {
+            findings,
+            repeated,
+            changed,
+        }
+    }
+
+    /// The objects in force.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// File and line of an object in force, or of one of its fields (`spec.rules[0].matches`). A
+    /// field that was not written is at the nearest one above it.
+    #[must_use]
+    pub fn locate(&self, object: &ObjectRef, field: Option<&str>) -> Option<(&str, u32)> {
+        let place = self.in_force.get(object)?;
+        let field = FieldPath::parse(field.unwrap_or_default());
+        Some((&place.file, place.line(&field)))
+    }
+
+    /// Puts previous versions in where the load has none, and says so once a file.
+    fn keep_previous(&self, load: &mut Load) -> Vec<Finding> {
+        let mut kept: HashMap<Arc<str>, Vec<ObjectRef>> = HashMap::new();
+        for (reference, previous) in &self.in_force {
+            let keep = match load.places.get(reference) {
+                Some(place) => place.object().is_none(),
+                None => load.opaque.get(&previous.file).copied().unwrap_or(false),
+            };
+            if keep {
+                load.places.insert(reference.clone(), previous.clone());
+                let file = Arc::clone(&previous.file);
+                kept.entry(file).or_default().push(reference.clone());
+            }
+        }
+        let mut findings: Vec<_> = kept
+            .into_iter()
+            .map(|(file, objects)| kept_finding(&file, &objects))
+            .collect();
+        findings.sort_by(|a, b| a.file.cmp(&b.file));
+        findings
+    }
+
+    /// Makes `places` what is in force; says whether that changes anything.
+    fn enforce(&mut self, mut places: BTreeMap<ObjectRef, Place>) -> bool {
+        places.retain(|_, place| place.object().is_some());
+        let mut changed = false;
+        for reference in self.in_force.keys() {
+            if !places.contains_key(reference) {
+                changed |= self.store.remove(reference);
+            }
+        }
+        for (reference, place) in &places {
+            let previous = self.in_force.get(reference);
+            if previous.is_some_and(|previous| same_object(previous, place)) {
+                continue;
+            }
+            if let Some(object) = place.object() {
+                self.store.insert(object.clone());
+                changed = true;
+            }
+        }
+        self.in_force = places;
+        changed
+    }
+}
+
+fn same_object(a: &Place, b: &Place) -> bool {
+    match (a.object(), b.object()) {
+        (Some(a), Some(b)) => std::ptr::eq(a, b) || a == b,
+        _ => false,
+    }
+}
+
+fn kept_finding(file: &str, objects: &[ObjectRef]) -> Finding {
+    let names: Vec<_> = objects
+        .iter()
+        .take(MAX_NAMED)
+        .map(ToString::to_string)
+        .collect();
+    let more = match objects.len().saturating_sub(MAX_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Finding {
+        severity: Severity::Warning,
+        file: file.to_owned(),
+        line: 0,
+        object: None,
+        field: None,
+        reason: Reason::PreviousKept,
+        text: format!(
+            "the previous version stays in force of {}{more}",
+            names.join(", ")
+        ),
+    }
+}
+
+/// A finding without its line: lines move as a file is edited.
+fn unplaced(finding: &Finding) -> Finding {
+    Finding {
+        line: 0,
+        ..finding.clone()
+    }
+}
+
+/// Objects that are named in one finding.
+const MAX_NAMED: usize = 5;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+use super::{Configuration, Reload};
+use crate::admit::{Reason, Severity, Source};
+use crate::api::{Resource as _, Service};
+use crate::store::ObjectRef;
+use xds::model::ObjectName;
+
+fn service(name: &str, port: u16) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Service\nmetadata:\n  name: {name}\nspec:\n  ports:\n    - port: {port}\n"
+    )
+}
+
+fn name(name: &str) -> ObjectName {
+    ObjectName::new("default", name)
+}
+
+fn reference(object: &str) -> ObjectRef {
+    ObjectRef::of::<Service>(&name(object))
+}
+
+fn ports(configuration: &Configuration) -> Vec<(String, u16)> {
+    let services = configuration.store().services.values();
+    let port = |service: &Service| service.spec.ports.first().map_or(0, |port| port.port.get());
+    services
+        .map(|service| (service.metadata().name.clone(), port(service)))
+        .collect()
+}
+
+fn load(configuration: &mut Configuration, files: &[(&str, &str)]) -> Reload {
+    let sources: Vec<_> = files
+        .iter()
+        .map(|(name, text)| Source::new(*name, *text))
+        .collect();
+    configuration.reload(&sources)
+}
+
+fn reasons(reload: &Reload) -> Vec<Reason> {
+    reload
+        .findings
+        .iter()
+        .map(|finding| finding.reason)
+        .collect()
+}
+
+#[test]
+fn unchanged_files_change_nothing() {
+    let mut configuration = Configuration::default();
+    let files = [
+        ("a.yaml", &*service("a", 80)),
+        ("b.yaml", &*service("b", 81)),
+    ];
+    assert!(load(&mut configuration, &files).changed);
+    assert_eq!(load(&mut configuration, &files), Reload::default());
+    assert_eq!(ports(&configuration), [("a".into(), 80), ("b".into(), 81)]);
+}
+
+#[test]
+fn a_document_that_only_moved_changes_nothing_but_its_place() {
+    let mut configuration = Configuration::default();
+    load(&mut configuration, &[("a.yaml", &service("a", 80))]);
+    assert_eq!(
+        configuration.locate(&reference("a"), Some("spec.ports[0].port")),
+        Some(("a.yaml", 8))
+    );
+    let moved = format!("# one\n# two\n{}", service("a", 80));
+    assert!(!load(&mut configuration, &[("a.yaml", &moved)]).changed);
+    assert_eq!(
+        configuration.locate(&reference("a"), None),
+        Some(("a.yaml", 4))
+    );
+}
+
+#[test]
+fn changed_and_removed_objects() {
+    let mut configuration = Configuration::default();
+    let both = service("a", 80) + &service("b", 81);
+    load(
+        &mut configuration,
+        &[("a.yaml", &both), ("c.yaml", &service("c", 82))],
+    );
+    let reload = load(&mut configuration, &[("a.yaml", &service("a", 90))]);
+    assert!(reload.changed);
+    assert_eq!(ports(&configuration), [("a".into(), 90)]);
+    assert_eq!(configuration.locate(&reference("b"), None), None);
+}
+
+#[test]
+fn a_refused_object_keeps_its_previous_version() {
+    let mut configuration = Configuration::default();
+    load(
+        &mut configuration,
+        &[("a.yaml", &(service("a", 80) + &service("b", 81)))],
+    );
+    let reload = load(
+        &mut configuration,
+        &[("a.yaml", &(service("a", 0) + &service("b", 91)))],
+    );
+    assert_eq!(reasons(&reload), [Reason::Invalid, Reason::PreviousKept]);
+    assert_eq!(
+        reload.findings[1].text,
+        "the previous version stays in force of Service default/a"
+    );
+    assert_eq!(ports(&configuration), [("a".into(), 80), ("b".into(), 91)]);
+}
+
+#[test]
+fn a_broken_document_keeps_what_it_may_have_held() {
+    let mut configuration = Configuration::default();
+    load(
+        &mut configuration,
+        &[("a.yaml", &(service("a", 80) + &service("b", 81)))],
+    );
+    let broken = service("a", 90) + "---\nkind: [Service\n";
+    let reload = load(&mut configuration, &[("a.yaml", &broken)]);
+    assert_eq!(reasons(&reload), [Reason::NotYaml, Reason::PreviousKept]);
+    assert_eq!(ports(&configuration), [("a".into(), 90), ("b".into(), 81)]);
+    // Repaired, and without it: now it is gone.
+    assert!(load(&mut configuration, &[("a.yaml", &service("a", 90))]).changed);
+    assert_eq!(ports(&configuration), [("a".into(), 90)]);
+}
+
+#[test]
+fn an_object_whose_name_is_lost_keeps_its_previous_version() {
+    let mut configuration = Configuration::default();
+    load(&mut configuration, &[("a.yaml", &service("a", 80))]);
+    let reload = load(
+        &mut configuration,
+        &[("a.yaml", "apiVersion: v1\nkind: Service\n")],
+    );
+    assert_eq!(reasons(&reload), [Reason::Required, Reason::PreviousKept]);
+    assert_eq!(ports(&configuration), [("a".into(), 80)]);
+}
+
+#[test]
+fn an_unreadable_file_keeps_everything_and_a_removed_one_nothing() {
+    let mut configuration = Configuration::default();
+    load(&mut configuration, &[("a.yaml", &service("a", 80))]);
+    let reload = configuration.reload(&[Source::unreadable("a.yaml", "permission denied")]);
+    assert_eq!(reasons(&reload), [Reason::Unreadable, Reason::PreviousKept]);
+    assert!(!reload.changed);
+    assert!(configuration.reload(&[]).changed);
+    assert!(ports(&configuration).is_empty());
+}
+
+#[test]
+fn an_object_may_move_to_another_file() {
+    let mut configuration = Configuration::default();
+    load(&mut configuration, &[("a.yaml", &service("a", 80))]);
+    let reload = load(
+        &mut configuration,
+        &[("a.yaml", "x: ["), ("b.yaml", &service("a", 90))],
+    );
+    assert_eq!(reasons(&reload), [Reason::NotYaml]);
+    assert_eq!(ports(&configuration), [("a".into(), 90)]);
+    assert_eq!(
+        configuration
+            .locate(&reference("a"), None)
+            .map(|(file, _)| file),
+        Some("b.yaml")
+    );
+}
+
+#[test]
+fn the_first_of_two_stays_and_the_second_takes_over_when_it_goes() {
+    let mut configuration = Configuration::default();
+    let (first, second) = (service("a", 80), service("a", 90));
+    let reload = load(
+        &mut configuration,
+        &[("a.yaml", &first), ("b.yaml", &second)],
+    );
+    assert_eq!(reasons(&reload), [Reason::Duplicate]);
+    assert!(
+        reload.findings[0].text.contains("a.yaml:2"),
+        "{}",
+        reload.findings[0]
+    );
+    assert_eq!(ports(&configuration), [("a".into(), 80)]);
+    load(&mut configuration, &[("b.yaml", &second)]);
+    assert_eq!(ports(&configuration), [("a".into(), 90)]);
+}
+
+#[test]
+fn findings_are_new_once() {
+    let mut configuration = Configuration::default();
+    let wrong = service("a", 0);
+    let reload = load(&mut configuration, &[("a.yaml", &wrong)]);
+    assert_eq!((reload.findings.len(), reload.repeated.len()), (1, 0));
+    // Elsewhere in the file it is the same finding still.
+    let moved = service("b", 81) + &wrong;
+    let reload = load(&mut configuration, &[("a.yaml", &moved)]);
+    assert_eq!((reload.findings.len(), reload.repeated.len()), (0, 1));
+    // Repaired and broken again it is worth a line again.
+    load(&mut configuration, &[("a.yaml", &service("a", 80))]);
+    assert_eq!(
+        load(&mut configuration, &[("a.yaml", &wrong)])
+            .findings
+            .len(),
+        2
+    );
+}
+
+#[test]
+fn places_of_fields() {
+    let mut configuration = Configuration::default();
+    load(
+        &mut configuration,
+        &[("a.yaml", &(service("a", 80) + &service("b", 81)))],
+    );
+    for (field, line) in [
+        (None, 10),
+        (Some("metadata.name"), 13),
+        (Some("spec.ports[0]"), 16),
+        (Some("spec.ports[7].port"), 15),
+        (Some("spec.type"), 14),
+    ] {
+        let place = configuration.locate(&reference("b"), field);
+        assert_eq!(place, Some(("a.yaml", line)), "{field:?}");
+    }
+}
+
+#[test]
+fn findings_read_well() {
+    let mut configuration = Configuration::default();
+    let reload = load(&mut configuration, &[("a.yaml", &service("a", 0))]);
+    assert_eq!(
+        reload.findings[0].to_string(),
+        "a.yaml:8: Service default/a spec.ports[0].port: 0 is not an integer from 1 to 65535"
+    );
+    assert_eq!(reload.findings[0].severity, Severity::Error);
+}

@@ -1,0 +1,127 @@
+//! The schemas of our own kinds, from the very definitions that a cluster is given.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::schema::Schema;
+use super::yaml::compose;
+
+/// The schema of `Backend`.
+pub(super) static BACKEND: LazyLock<Schema> = LazyLock::new(|| load(BACKEND_DEFINITION));
+
+/// The schema of `TrafficPolicy`.
+pub(super) static TRAFFIC_POLICY: LazyLock<Schema> =
+    LazyLock::new(|| load(TRAFFIC_POLICY_DEFINITION));
+
+fn load(definition: &str) -> Schema {
+    let composed = compose(definition).ok().flatten();
+    let mut value = composed.map(|composed| composed.value).unwrap_or_default();
+    let schema = value
+        .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
+        .map(Value::take)
+        .unwrap_or_default();
+    serde_json::from_value(schema).expect("the definitions are part of the program, and tested")
+}
+
+const BACKEND_DEFINITION: &str =
+    include_str!("../../../../k8s/crds/gateway-system.io_backends.yaml");
+const TRAFFIC_POLICY_DEFINITION: &str =
+    include_str!("../../../../k8s/crds/gateway-system.io_trafficpolicies.yaml");
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::sync::LazyLock;
+
+    use serde_json::Value;
+
+    use crate::admit::path::FieldPath;
+    use crate::admit::yaml::compose;
+    use crate::admit::{Source, admit};
+
+    #[test]
+    fn the_definitions_load() {
+        LazyLock::force(&super::BACKEND);
+        LazyLock::force(&super::TRAFFIC_POLICY);
+    }
+
+    #[test]
+    fn every_field_is_described_and_bounded() {
+        for definition in [super::BACKEND_DEFINITION, super::TRAFFIC_POLICY_DEFINITION] {
+            let value = compose(definition)
+                .expect("YAML")
+                .expect("a document")
+                .value;
+            let schema = value.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
+            inspect(
+                schema.expect("a schema"),
+                &FieldPath::default().field("spec"),
+            );
+        }
+    }
+
+    #[test]
+    fn every_rule_is_broken_by_a_case() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admit");
+        let case = |name| {
+            let text = fs::read_to_string(folder.join(name)).expect("a file of cases");
+            admit(&[Source::new(name, text)]).findings
+        };
+        let findings = [case("backend.yaml"), case("traffic_policy.yaml")].concat();
+        for definition in [super::BACKEND_DEFINITION, super::TRAFFIC_POLICY_DEFINITION] {
+            let value = compose(definition)
+                .expect("YAML")
+                .expect("a document")
+                .value;
+            let mut messages = Vec::new();
+            collect_messages(&value, &mut messages);
+            assert!(!messages.is_empty());
+            for message in messages {
+                let broken = findings.iter().any(|finding| finding.text == message);
+                assert!(broken, "no case for: {message}");
+            }
+        }
+    }
+
+    fn collect_messages(value: &Value, messages: &mut Vec<String>) {
+        let rules = value["x-kubernetes-validations"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        messages.extend(
+            rules
+                .filter_map(|rule| rule["message"].as_str())
+                .map(str::to_owned),
+        );
+        match value {
+            Value::Object(fields) => fields
+                .values()
+                .for_each(|it| collect_messages(it, messages)),
+            Value::Array(items) => items.iter().for_each(|it| collect_messages(it, messages)),
+            _ => {}
+        }
+    }
+
+    fn inspect(schema: &Value, path: &FieldPath) {
+        assert!(
+            schema["description"].is_string(),
+            "{path} has no description"
+        );
+        let bounds: &[&str] = match schema["type"].as_str() {
+            Some("string") => &["maxLength", "enum"],
+            Some("array") => &["maxItems"],
+            Some("integer" | "number") => &["maximum"],
+            _ => &[],
+        };
+        let bounded = bounds.is_empty() || bounds.iter().any(|bound| !schema[bound].is_null());
+        assert!(bounded, "{path} has no bound");
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            inspect(field, &path.field(name));
+        }
+        if !schema["items"].is_null() {
+            inspect(&schema["items"], &path.field("items"));
+        }
+    }
+}

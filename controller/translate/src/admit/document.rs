@@ -1,0 +1,148 @@
+//! One document of a file, read: a pure function of its text, so that what has not changed is
+//! never read again.
+
+use serde_json::Value;
+
+use super::finding::{Finding, Reason, Remark, Severity};
+use super::object::{self, Outcome};
+use super::path::{FieldPath, Step};
+use super::yaml::{Composed, Note, Spans, compose};
+use crate::api::{Resource as _, Secret};
+use crate::store::{Object, ObjectRef};
+
+/// What a document's text came to. Lines count from its first.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    pub(super) items: Vec<Item>,
+    /// Without a file, and with lines of the document.
+    pub(super) findings: Vec<Finding>,
+    /// Kind and line of each object that is of no kind that is read.
+    pub(super) passed_over: Vec<(String, u32)>,
+    /// Whether it may hold objects that could not be told.
+    pub(super) opaque: bool,
+}
+
+/// An object that could be told.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) reference: ObjectRef,
+    /// None where it is refused.
+    pub(super) object: Option<Object>,
+    spans: Spans,
+}
+
+impl Item {
+    /// Line of a field, or of the nearest one above it, in the document.
+    pub(super) fn line(&self, field: &FieldPath) -> u32 {
+        self.spans.nearest(field).line
+    }
+}
+
+impl Document {
+    pub(super) fn read(text: &str) -> Self {
+        let mut document = Self::default();
+        match compose(text) {
+            Ok(None) => {}
+            Ok(Some(composed)) => document.take(composed),
+            Err(note) => {
+                document.opaque = true;
+                document
+                    .findings
+                    .push(remark_on_yaml(note, Severity::Error, Reason::NotYaml));
+            }
+        }
+        document
+    }
+
+    fn take(&mut self, composed: Composed) {
+        let Composed {
+            value,
+            spans,
+            notes,
+        } = composed;
+        let secret = value.get("kind").is_some_and(|kind| kind == Secret::KIND);
+        self.objects(value, &spans);
+        for mut note in notes {
+            if secret {
+                // The remark quotes the value.
+                "kubectl may read the value as another one: write it in quotes"
+                    .clone_into(&mut note.text);
+            }
+            let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
+            if let [only] = self.items.as_slice() {
+                finding.object = Some(only.reference.clone());
+            }
+            self.findings.push(finding);
+        }
+    }
+
+    /// Takes one object, or all of a list.
+    fn objects(&mut self, value: Value, spans: &Spans) {
+        let Value::Object(mut fields) = value else {
+            return self.object(value, spans.clone());
+        };
+        let kind = fields
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let is_list = kind.ends_with("List") && fields.get("items").is_some_and(Value::is_array);
+        let items = is_list.then(|| fields.remove("items")).flatten();
+        if let Some(Value::Array(items)) = items {
+            let list = spans.child(&Step::Field("items".into()));
+            for (index, item) in items.into_iter().enumerate() {
+                let place = list.and_then(|list| list.child(&Step::Item(index)));
+                self.object(item, place.unwrap_or(spans).clone());
+            }
+        } else {
+            self.object(Value::Object(fields), spans.clone());
+        }
+    }
+
+    fn object(&mut self, value: Value, spans: Spans) {
+        match object::read(value) {
+            Outcome::PassedOver { kind } => self.passed_over.push((kind, spans.at.line)),
+            Outcome::Unidentified { remarks } => {
+                self.opaque = true;
+                self.remark(None, &spans, remarks);
+            }
+            Outcome::Read {
+                reference,
+                object,
+                remarks,
+            } => {
+                self.remark(Some(&reference), &spans, remarks);
+                self.items.push(Item {
+                    reference,
+                    object,
+                    spans,
+                });
+            }
+        }
+    }
+
+    fn remark(&mut self, object: Option<&ObjectRef>, spans: &Spans, remarks: Vec<Remark>) {
+        for remark in remarks {
+            self.findings.push(Finding {
+                severity: remark.severity,
+                file: String::new(),
+                line: spans.nearest(&remark.path).line,
+                object: object.cloned(),
+                field: (!remark.path.is_root()).then(|| remark.path.to_string()),
+                reason: remark.reason,
+                text: remark.text,
+            });
+        }
+    }
+}
+
+fn remark_on_yaml(note: Note, severity: Severity, reason: Reason) -> Finding {
+    Finding {
+        severity,
+        file: String::new(),
+        line: note.at.line,
+        object: None,
+        field: (!note.path.is_root()).then(|| note.path.to_string()),
+        reason,
+        text: note.text,
+    }
+}

@@ -1,0 +1,330 @@
+//! Filters of HTTP rules and of their backends.
+
+use super::reference;
+use crate::admit::check::Check;
+use crate::admit::finding::Reason;
+use crate::admit::syntax;
+use crate::api::{
+    CorsFilter, FilterType, Fraction, Header, HeaderFilter, HttpRouteFilter, MirrorFilter,
+    PathModifier, PathModifierType, RedirectFilter, RewriteFilter,
+};
+
+/// The filters of one rule or backend.
+pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter]) {
+    check.at_most("filters", filters.len(), MAX_FILTERS);
+    check.distinct("filters", filters, "type", |filter| {
+        let once = !matches!(
+            filter.kind,
+            FilterType::RequestMirror | FilterType::ExtensionRef | FilterType::Unknown
+        );
+        once.then_some(filter.kind)
+    });
+    let has = |kind| filters.iter().any(|filter| filter.kind == kind);
+    if has(FilterType::RequestRedirect) && has(FilterType::URLRewrite) {
+        let text = "has RequestRedirect and URLRewrite: a redirect is never sent on, keep one";
+        check.field("filters", |check| check.refuse(text));
+    }
+    check.each("filters", filters, filter);
+}
+
+fn filter(check: &mut Check, filter: &HttpRouteFilter) {
+    if filter.kind == FilterType::Unknown {
+        check.field("type", |check| check.refuse_all_but(&TYPES));
+        return;
+    }
+    for (field, kind, given) in [
+        (
+            "requestHeaderModifier",
+            FilterType::RequestHeaderModifier,
+            filter.request_header_modifier.is_some(),
+        ),
+        (
+            "responseHeaderModifier",
+            FilterType::ResponseHeaderModifier,
+            filter.response_header_modifier.is_some(),
+        ),
+        (
+            "requestMirror",
+            FilterType::RequestMirror,
+            filter.request_mirror.is_some(),
+        ),
+        (
+            "requestRedirect",
+            FilterType::RequestRedirect,
+            filter.request_redirect.is_some(),
+        ),
+        (
+            "urlRewrite",
+            FilterType::URLRewrite,
+            filter.url_rewrite.is_some(),
+        ),
+        ("cors", FilterType::Cors, filter.cors.is_some()),
+        (
+            "extensionRef",
+            FilterType::ExtensionRef,
+            filter.extension_ref.is_some(),
+        ),
+    ] {
+        match (kind == filter.kind, given) {
+            (true, false) => check.missing(field, "is missing: the filter's type asks for it"),
+            (false, true) => check.field(field, |check| {
+                check.refuse("goes with another type: change type, or remove it");
+            }),
+            _ => {}
+        }
+    }
+    details(check, filter);
+}
+
+fn details(check: &mut Check, filter: &HttpRouteFilter) {
+    if let Some(given) = &filter.request_header_modifier {
+        check.field("requestHeaderModifier", |check| headers(check, given));
+    }
+    if let Some(given) = &filter.response_header_modifier {
+        check.field("responseHeaderModifier", |check| headers(check, given));
+    }
+    if let Some(given) = &filter.request_mirror {
+        check.field("requestMirror", |check| mirror(check, given));
+    }
+    if let Some(given) = &filter.request_redirect {
+        check.field("requestRedirect", |check| redirect(check, given));
+    }
+    if let Some(given) = &filter.url_rewrite {
+        check.field("urlRewrite", |check| rewrite(check, given));
+    }
+    if let Some(given) = &filter.cors {
+        check.field("cors", |check| cors(check, given));
+    }
+    if let Some(given) = &filter.extension_ref {
+        check.field("extensionRef", |check| {
+            reference::group_and_kind(check, &given.group, &given.kind);
+            check.fits_field("name", Some(&given.name), syntax::object_name);
+        });
+    }
+}
+
+fn headers(check: &mut Check, filter: &HeaderFilter) {
+    for (field, headers) in [("set", &filter.set), ("add", &filter.add)] {
+        check.at_most(field, headers.len(), MAX_HEADERS);
+        check.distinct(field, headers, "name", |header: &Header| Some(&header.name));
+        check.each(field, headers, |check, header| {
+            check.fits_field("name", Some(&header.name), syntax::header_name);
+            check.fits_field("value", Some(&header.value), syntax::header_value);
+        });
+    }
+    check.at_most("remove", filter.remove.len(), MAX_HEADERS);
+    check.distinct("remove", &filter.remove, "name", Some);
+    check.each("remove", &filter.remove, |check, name| {
+        check.fits(name, syntax::header_name);
+    });
+}
+
+fn mirror(check: &mut Check, mirror: &MirrorFilter) {
+    check.field("backendRef", |check| {
+        reference::backend(check, &mirror.backend_ref);
+    });
+    if mirror.percent.is_some() && mirror.fraction.is_some() {
+        check.refuse("has percent and fraction: give one of them");
+    }
+    if let Some(percent) = mirror.percent.filter(|percent| *percent > 100) {
+        let text = format!("{percent} is too large: write 0 to 100");
+        check.field("percent", |check| check.refuse(text));
+    }
+    if let Some(Fraction {
+        numerator,
+        denominator,
+    }) = mirror.fraction
+    {
+        check.field("fraction", |check| {
+            if denominator == 0 {
+                check.field("denominator", |check| {
+                    check.refuse("0 is too small: write at least 1");
+                });
+            } else if numerator > denominator {
+                check.refuse(format!("{numerator} of {denominator} is more than all"));
+            }
+        });
+    }
+}
+
+fn redirect(check: &mut Check, redirect: &RedirectFilter) {
+    if redirect
+        .scheme
+        .as_deref()
+        .is_some_and(|scheme| !SCHEMES.contains(&scheme))
+    {
+        check.field("scheme", |check| check.refuse_all_but(&SCHEMES));
+    }
+    check.fits_field(
+        "hostname",
+        redirect.hostname.as_deref(),
+        syntax::precise_hostname,
+    );
+    if let Some(path) = &redirect.path {
+        check.field("path", |check| path_modifier(check, path));
+    }
+    if !REDIRECTS.contains(&redirect.status_code) {
+        let text = format!(
+            "{} is not one of 301, 302, 303, 307, 308",
+            redirect.status_code
+        );
+        check.field("statusCode", |check| check.refuse(text));
+    }
+}
+
+fn rewrite(check: &mut Check, rewrite: &RewriteFilter) {
+    check.fits_field(
+        "hostname",
+        rewrite.hostname.as_deref(),
+        syntax::precise_hostname,
+    );
+    if let Some(path) = &rewrite.path {
+        check.field("path", |check| path_modifier(check, path));
+    }
+}
+
+fn path_modifier(check: &mut Check, modifier: &PathModifier) {
+    if modifier.kind == PathModifierType::Unknown {
+        let allowed = ["ReplaceFullPath", "ReplacePrefixMatch"];
+        check.field("type", |check| check.refuse_all_but(&allowed));
+        return;
+    }
+    for (field, kind, given) in [
+        (
+            "replaceFullPath",
+            PathModifierType::ReplaceFullPath,
+            modifier.replace_full_path.as_deref(),
+        ),
+        (
+            "replacePrefixMatch",
+            PathModifierType::ReplacePrefixMatch,
+            modifier.replace_prefix_match.as_deref(),
+        ),
+    ] {
+        match (kind == modifier.kind, given) {
+            (true, None) => check.missing(field, "is missing: the path's type asks for it"),
+            (false, Some(_)) => check.field(field, |check| {
+                check.refuse("goes with another type: change type, or remove it");
+            }),
+            (_, given) => {
+                check.fits_field(field, given, |text| syntax::length(text, 0, MAX_PATH));
+            }
+        }
+    }
+}
+
+fn cors(check: &mut Check, cors: &CorsFilter) {
+    check.at_most("allowOrigins", cors.allow_origins.len(), MAX_CORS);
+    check.at_most("allowMethods", cors.allow_methods.len(), METHODS.len());
+    check.at_most("allowHeaders", cors.allow_headers.len(), MAX_CORS);
+    check.at_most("exposeHeaders", cors.expose_headers.len(), MAX_CORS);
+    check.each("allowOrigins", &cors.allow_origins, |check, value| {
+        check.fits(value, origin);
+    });
+    check.each("allowMethods", &cors.allow_methods, |check, value| {
+        if value != "*" {
+            method(check, value);
+        }
+    });
+    for (field, names) in [
+        ("allowHeaders", &cors.allow_headers),
+        ("exposeHeaders", &cors.expose_headers),
+    ] {
+        check.each(field, names, |check, name| {
+            check.fits(name, syntax::header_name);
+        });
+    }
+    for (field, values) in [
+        ("allowOrigins", &cors.allow_origins),
+        ("allowMethods", &cors.allow_methods),
+        ("allowHeaders", &cors.allow_headers),
+    ] {
+        check.distinct(field, values, "value", Some);
+        if values.len() > 1 && values.iter().any(|value| value == "*") {
+            let text = "has `*` beside others: `*` stands alone, for it means all";
+            check.field(field, |check| check.refuse(text));
+        }
+    }
+    if cors.max_age == 0 {
+        check.field("maxAge", |check| {
+            check.refuse("0 is too small: write at least 1 second");
+        });
+    }
+}
+
+/// `*`, or a scheme and a host with perhaps a wildcard in front and a port.
+fn origin(text: &str) -> syntax::Verdict {
+    let wrong = || format!("`{text}` is not an origin such as https://example.com:8443 or `*`");
+    if text == "*" {
+        return Ok(());
+    }
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
+    let authority = rest.ok_or_else(wrong)?;
+    let (host, port) = match authority.split_once(':') {
+        Some((host, port)) => (host, Some(port)),
+        None => (authority, None),
+    };
+    let digits = |port: &str| port.parse::<u16>().is_ok() && !port.starts_with('+');
+    let label = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let name = host.strip_prefix("*.").unwrap_or(host);
+    let named = name
+        .split('.')
+        .all(|part| !part.is_empty() && part.chars().all(label));
+    let valid = (host == "*" || named) && port.is_none_or(digits);
+    if valid { Ok(()) } else { Err(wrong()) }
+}
+
+/// Refuses a method that Gateway API does not know.
+pub(super) fn method(check: &mut Check, given: &str) {
+    if !METHODS.contains(&given) {
+        check.refuse_all_but(&METHODS);
+    }
+}
+
+/// Refuses `replacePrefixMatch` in filters of a rule that does not match exactly one prefix.
+pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
+    check.each("filters", filters, |check, filter| {
+        let redirect = filter
+            .request_redirect
+            .as_ref()
+            .and_then(|given| given.path.as_ref());
+        let rewrite = filter
+            .url_rewrite
+            .as_ref()
+            .and_then(|given| given.path.as_ref());
+        for (name, path) in [("requestRedirect", redirect), ("urlRewrite", rewrite)] {
+            if path.is_some_and(|path| path.replace_prefix_match.is_some()) {
+                let text = "needs a rule with exactly one match, and that of a PathPrefix";
+                check.field(name, |check| {
+                    check.field("path", |check| {
+                        check.field("replacePrefixMatch", |check| {
+                            check.refuse_for(Reason::Invalid, text);
+                        });
+                    });
+                });
+            }
+        }
+    });
+}
+
+const MAX_FILTERS: usize = 16;
+const MAX_HEADERS: usize = 16;
+const MAX_CORS: usize = 64;
+const MAX_PATH: usize = 1024;
+const SCHEMES: [&str; 2] = ["http", "https"];
+const TYPES: [&str; 8] = [
+    "RequestHeaderModifier",
+    "ResponseHeaderModifier",
+    "RequestMirror",
+    "RequestRedirect",
+    "URLRewrite",
+    "CORS",
+    "ExternalAuth",
+    "ExtensionRef",
+];
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+const METHODS: [&str; 9] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+];

@@ -1,0 +1,219 @@
+//! Gateway.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::{Admissible, reference};
+use crate::admit::check::Check;
+use crate::admit::finding::Reason;
+use crate::admit::syntax;
+use crate::api::{
+    AllowedRoutes, FromNamespaces, Gateway, GatewayAddress, GatewayInfrastructure, Listener,
+    ListenerTls, TlsMode,
+};
+
+impl Admissible for Gateway {
+    const ALSO: &'static [&'static str] = &["v1beta1"];
+    const UNSUPPORTED: &'static [&'static str] = &[
+        "spec.allowedListeners",
+        "spec.backendTLS",
+        "spec.defaultScope",
+        "spec.listeners.tls.frontendValidation",
+        "spec.tls",
+    ];
+
+    fn check(&self, check: &mut Check) {
+        check.field("spec", |check| {
+            let class = Some(self.spec.gateway_class_name.as_str());
+            check.fits_field("gatewayClassName", class, syntax::object_name);
+            listeners(check, &self.spec.listeners);
+            addresses(check, &self.spec.addresses);
+            if let Some(given) = &self.spec.infrastructure {
+                check.field("infrastructure", |check| infrastructure(check, given));
+            }
+        });
+    }
+}
+
+fn listeners(check: &mut Check, listeners: &[Listener]) {
+    if listeners.is_empty() {
+        check.missing("listeners", "is missing: at least one listener is needed");
+    }
+    check.at_most("listeners", listeners.len(), MAX_LISTENERS);
+    check.distinct("listeners", listeners, "name", |listener| {
+        Some(&listener.name)
+    });
+    check.distinct(
+        "listeners",
+        listeners,
+        "port, protocol and hostname",
+        |listener| {
+            let hostname = listener.hostname.as_deref().unwrap_or_default();
+            Some((listener.port, &listener.protocol, hostname))
+        },
+    );
+    check.each("listeners", listeners, listener);
+}
+
+fn listener(check: &mut Check, listener: &Listener) {
+    check.fits_field("name", Some(&listener.name), syntax::subdomain);
+    check.fits_field("protocol", Some(&listener.protocol), protocol);
+    let hostname = listener.hostname.as_deref().filter(|host| !host.is_empty());
+    check.fits_field("hostname", hostname, syntax::hostname);
+    let protocol = listener.protocol.as_str();
+    if hostname.is_some() && matches!(protocol, "TCP" | "UDP") {
+        let text = format!("goes with HTTP, HTTPS and TLS: remove it, {protocol} knows no hosts");
+        check.field("hostname", |check| check.refuse(text));
+    }
+    match &listener.tls {
+        Some(tls) => check.field("tls", |check| self::tls(check, protocol, tls)),
+        None if protocol == "TLS" => {
+            check.missing("tls", "is missing: protocol TLS needs tls with a mode");
+        }
+        None => {}
+    }
+    check.field("allowedRoutes", |check| {
+        allowed_routes(check, &listener.allowed_routes);
+    });
+}
+
+fn tls(check: &mut Check, protocol: &str, tls: &ListenerTls) {
+    if matches!(protocol, "HTTP" | "TCP" | "UDP") {
+        check.refuse(format!(
+            "goes with HTTPS and TLS: remove it, or change the protocol from {protocol}"
+        ));
+    }
+    if protocol == "HTTPS" && tls.mode != TlsMode::Terminate {
+        let text = "must be Terminate for HTTPS: use protocol TLS to pass TLS through";
+        check.field("mode", |check| check.refuse(text));
+    }
+    let bare = tls.certificate_refs.is_empty() && tls.options.is_empty();
+    if tls.mode == TlsMode::Terminate && bare {
+        check.missing(
+            "certificateRefs",
+            "is missing: to terminate TLS, name a Secret with the certificate",
+        );
+    }
+    check.at_most(
+        "certificateRefs",
+        tls.certificate_refs.len(),
+        MAX_CERTIFICATES,
+    );
+    check.each("certificateRefs", &tls.certificate_refs, reference::secret);
+    check.at_most("options", tls.options.len(), MAX_OPTIONS);
+    keys(check, "options", &tls.options);
+}
+
+fn allowed_routes(check: &mut Check, allowed: &AllowedRoutes) {
+    check.at_most("kinds", allowed.kinds.len(), MAX_KINDS);
+    check.each("kinds", &allowed.kinds, |check, kind| {
+        reference::group_and_kind(check, &kind.group, &kind.kind);
+    });
+    check.field("namespaces", |check| {
+        let given = &allowed.namespaces;
+        match (given.from, &given.selector) {
+            (FromNamespaces::None, _) => {
+                check.field("from", |check| {
+                    check.refuse_all_but(&["All", "Selector", "Same"]);
+                });
+            }
+            (FromNamespaces::Selector, None) => {
+                check.field("from", |check| {
+                    check.warn("Selector without a selector lets no namespace in: add one");
+                });
+            }
+            (FromNamespaces::All | FromNamespaces::Same, Some(_)) => {
+                check.field("selector", |check| {
+                    check.warn("has no effect: it needs `from: Selector`");
+                });
+            }
+            _ => {}
+        }
+    });
+}
+
+fn addresses(check: &mut Check, addresses: &[GatewayAddress]) {
+    check.at_most("addresses", addresses.len(), MAX_ADDRESSES);
+    check.distinct("addresses", addresses, "type and value", |address| {
+        (!address.value.is_empty()).then_some((&address.kind, &address.value))
+    });
+    check.each("addresses", addresses, |check, address| {
+        let value = Some(address.value.as_str()).filter(|value| !value.is_empty());
+        match address.kind.as_str() {
+            "IPAddress" => check.fits_field("value", value, ip_address),
+            "Hostname" => check.fits_field("value", value, syntax::hostname),
+            "NamedAddress" => {}
+            other => check.fits_field("type", Some(other), domain_prefixed),
+        }
+    });
+}
+
+fn infrastructure(check: &mut Check, infrastructure: &GatewayInfrastructure) {
+    check.at_most("labels", infrastructure.labels.len(), MAX_LABELS);
+    check.at_most(
+        "annotations",
+        infrastructure.annotations.len(),
+        MAX_ANNOTATIONS,
+    );
+    keys(check, "labels", &infrastructure.labels);
+    keys(check, "annotations", &infrastructure.annotations);
+    check.field("labels", |check| {
+        for (key, value) in &infrastructure.labels {
+            check.entry(key, |check| check.fits(value, syntax::label_value));
+        }
+    });
+    if let Some(parameters) = &infrastructure.parameters_ref {
+        check.field("parametersRef", |check| {
+            reference::group_and_kind(check, &parameters.group, &parameters.kind);
+            check.fits_field("name", Some(&parameters.name), syntax::object_name);
+        });
+    }
+}
+
+fn keys(check: &mut Check, name: &'static str, entries: &BTreeMap<String, String>) {
+    check.field(name, |check| {
+        for key in entries.keys() {
+            if let Err(why) = syntax::qualified(key) {
+                check.entry(key, |check| check.refuse_for(Reason::Invalid, why));
+            }
+        }
+    });
+}
+
+fn ip_address(text: &str) -> syntax::Verdict {
+    let parsed = text.parse::<IpAddr>().map(drop);
+    parsed.map_err(|_| format!("`{text}` is not an IP address: write one, or type: Hostname"))
+}
+
+/// A protocol is a word, or one with a domain of its own.
+fn protocol(text: &str) -> syntax::Verdict {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let is_word = !text.is_empty() && text.len() <= 255 && text.chars().all(word);
+    if (is_word && !text.starts_with('-') && !text.ends_with('-')) || domain_prefixed(text).is_ok()
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a protocol: use HTTP, HTTPS, TLS, TCP or UDP"
+    ))
+}
+
+fn domain_prefixed(text: &str) -> syntax::Verdict {
+    let valid = text
+        .split_once('/')
+        .is_some_and(|(domain, rest)| syntax::subdomain(domain).is_ok() && !rest.is_empty());
+    if valid {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a type: use IPAddress, Hostname, or one with a domain such as example.com/x"
+    ))
+}
+
+const MAX_LISTENERS: usize = 64;
+const MAX_CERTIFICATES: usize = 64;
+const MAX_OPTIONS: usize = 16;
+const MAX_KINDS: usize = 8;
+const MAX_ADDRESSES: usize = 16;
+const MAX_LABELS: usize = 8;
+const MAX_ANNOTATIONS: usize = 16;

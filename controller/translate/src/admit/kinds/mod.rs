@@ -1,0 +1,107 @@
+//! The kinds that are read, and what each asks for.
+
+mod core;
+mod filter;
+mod gateway;
+mod http_route;
+mod own;
+mod path_match;
+mod reference;
+mod reference_grant;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::check::Check;
+use super::finding::Remark;
+use super::schema::Schema;
+use super::typed;
+use crate::api::{
+    Backend, ConfigMap, EndpointSlice, Gateway, HttpRoute, Namespace, ReferenceGrant, Resource,
+    Secret, Service, TrafficPolicy,
+};
+use crate::store::Object;
+
+/// A kind that files may hold.
+pub(crate) trait Admissible:
+    Resource + DeserializeOwned + Serialize + Into<Object> + Sized
+{
+    /// Versions that are read beside [`Resource::VERSION`], for they have the same form.
+    const ALSO: &'static [&'static str] = &[];
+    /// Whether its objects live in namespaces.
+    const NAMESPACED: bool = true;
+    /// Whether its values must not be shown.
+    const SECRET: bool = false;
+    /// Fields of its API that mean nothing here, without the indexes of lists. Each stands for all
+    /// that is in it.
+    const UNREAD: &'static [&'static str] = &[];
+    /// Fields of its API that would mean something and are not carried out.
+    const UNSUPPORTED: &'static [&'static str] = &[];
+
+    /// The schema of our own kinds.
+    fn schema() -> Option<&'static Schema> {
+        None
+    }
+
+    /// What the form of a name is.
+    fn check_name(name: &str) -> Result<(), String> {
+        super::syntax::subdomain(name)
+    }
+
+    /// Whether an object is what its API allows, beyond the types of its fields.
+    fn check(&self, check: &mut Check);
+}
+
+/// An [`Admissible`] kind as a value.
+pub(crate) struct Kind {
+    pub(crate) group: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) also: &'static [&'static str],
+    pub(crate) name: &'static str,
+    pub(crate) namespaced: bool,
+    pub(crate) check_name: fn(&str) -> Result<(), String>,
+    pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
+}
+
+impl Kind {
+    const fn of<T: Admissible>() -> Self {
+        Self {
+            group: T::GROUP,
+            version: T::VERSION,
+            also: T::ALSO,
+            name: T::KIND,
+            namespaced: T::NAMESPACED,
+            check_name: T::check_name,
+            read: typed::read::<T>,
+        }
+    }
+
+    /// How `apiVersion` is to be written.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// Whether objects of this version are read.
+    pub(crate) fn reads(&self, version: &str) -> bool {
+        self.version == version || self.also.contains(&version)
+    }
+}
+
+/// Every kind that is read.
+pub(crate) static KINDS: [Kind; 10] = [
+    Kind::of::<Gateway>(),
+    Kind::of::<HttpRoute>(),
+    Kind::of::<ReferenceGrant>(),
+    Kind::of::<Service>(),
+    Kind::of::<EndpointSlice>(),
+    Kind::of::<Secret>(),
+    Kind::of::<ConfigMap>(),
+    Kind::of::<Namespace>(),
+    Kind::of::<Backend>(),
+    Kind::of::<TrafficPolicy>(),
+];

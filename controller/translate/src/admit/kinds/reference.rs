@@ -1,0 +1,130 @@
+//! References from one object to another.
+
+use crate::admit::check::Check;
+use crate::admit::finding::Reason;
+use crate::admit::syntax;
+use crate::api::{BackendObjectReference, HttpBackendRef, ParentReference, SecretObjectReference};
+
+/// What a route attaches to.
+pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
+    check.at_most("parentRefs", parents.len(), MAX_PARENTS);
+    check.each("parentRefs", parents, |check, parent| {
+        group_and_kind(check, &parent.group, &parent.kind);
+        check.fits_field("name", Some(&parent.name), syntax::object_name);
+        check.fits_field("namespace", parent.namespace.as_deref(), syntax::label);
+        check.fits_field(
+            "sectionName",
+            parent.section_name.as_deref(),
+            syntax::subdomain,
+        );
+        let same = |other: &&ParentReference| same_parent(parent, other);
+        let whole = parent.section_name.is_none() && parent.port.is_none();
+        if whole && parents.iter().filter(same).count() > 1 {
+            check.missing(
+                "sectionName",
+                "is missing: the same parent is named twice, so each must say which listener",
+            );
+        }
+    });
+    check.distinct("parentRefs", parents, "parent and section", |parent| {
+        let whole = parent.section_name.is_none() && parent.port.is_none();
+        let ParentReference {
+            group,
+            kind,
+            namespace,
+            name,
+            ..
+        } = parent;
+        let section = (&parent.section_name, parent.port);
+        (!whole).then_some((group, kind, namespace, name, section))
+    });
+}
+
+fn same_parent(a: &ParentReference, b: &ParentReference) -> bool {
+    (&a.group, &a.kind, &a.namespace, &a.name) == (&b.group, &b.kind, &b.namespace, &b.name)
+}
+
+/// A backend of an HTTP rule, without its filters.
+pub(super) fn http_backend(check: &mut Check, backend: &HttpBackendRef) {
+    let HttpBackendRef {
+        group,
+        kind,
+        namespace,
+        name,
+        port,
+        ..
+    } = backend;
+    backend_fields(
+        check,
+        group,
+        kind,
+        namespace.as_deref(),
+        name,
+        port.is_some(),
+    );
+    if backend.weight > MAX_WEIGHT {
+        let text = format!("{} is too large: write 0 to {MAX_WEIGHT}", backend.weight);
+        check.field("weight", |check| check.refuse(text));
+    }
+}
+
+/// A backend that requests are copied to.
+pub(super) fn backend(check: &mut Check, backend: &BackendObjectReference) {
+    let BackendObjectReference {
+        group,
+        kind,
+        namespace,
+        name,
+        port,
+    } = backend;
+    backend_fields(
+        check,
+        group,
+        kind,
+        namespace.as_deref(),
+        name,
+        port.is_some(),
+    );
+}
+
+fn backend_fields(
+    check: &mut Check,
+    group: &str,
+    kind: &str,
+    namespace: Option<&str>,
+    name: &str,
+    has_port: bool,
+) {
+    group_and_kind(check, group, kind);
+    check.fits_field("name", Some(name), syntax::object_name);
+    check.fits_field("namespace", namespace, syntax::label);
+    if group.is_empty() && kind == "Service" && !has_port {
+        check.missing(
+            "port",
+            "is missing: a Service has to be named with one of its ports",
+        );
+    }
+}
+
+/// A reference to a Secret or the like.
+pub(super) fn secret(check: &mut Check, secret: &SecretObjectReference) {
+    group_and_kind(check, &secret.group, &secret.kind);
+    check.fits_field("name", Some(&secret.name), syntax::object_name);
+    check.fits_field("namespace", secret.namespace.as_deref(), syntax::label);
+}
+
+/// Group and kind of whatever is referred to.
+pub(super) fn group_and_kind(check: &mut Check, group: &str, kind: &str) {
+    check.fits_field("group", Some(group), syntax::group);
+    check.fits_field("kind", Some(kind), syntax::kind);
+    let slip = group.is_empty() && matches!(kind, "Gateway" | "HTTPRoute" | "Backend");
+    if slip {
+        let text = "is missing: the empty group holds Kubernetes' core kinds alone";
+        check.field("group", |check| check.refuse_for(Reason::Required, text));
+    }
+}
+
+const MAX_PARENTS: usize = 32;
+
+/// Larger ones could overflow the sum.
+const MAX_WEIGHT: u32 = 1_000_000;

@@ -1,0 +1,276 @@
+//! One object of a document: what it is, whether it is read here, and its typed form.
+
+use serde_json::{Map, Value};
+
+use super::finding::{Reason, Remark, Severity};
+use super::kinds::{KINDS, Kind};
+use super::path::FieldPath;
+use super::{suggest, syntax};
+use crate::api::GATEWAY_GROUP;
+use crate::store::{Object, ObjectRef};
+use xds::model::ObjectName;
+
+/// What became of an object.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// It is of a kind that is not read here.
+    PassedOver {
+        /// Such as `apps/v1 Deployment`.
+        kind: String,
+    },
+    /// It cannot be told which object it is.
+    Unidentified { remarks: Vec<Remark> },
+    /// It is read: with an object where it is admitted, with an error where it is refused.
+    Read {
+        reference: ObjectRef,
+        object: Option<Object>,
+        remarks: Vec<Remark>,
+    },
+}
+
+/// Reads one object.
+pub(super) fn read(value: Value) -> Outcome {
+    let Value::Object(mut fields) = value else {
+        let text = "is no Kubernetes object: it must be a mapping with apiVersion and kind";
+        return unidentified(&FieldPath::default(), Reason::NotAnObject, text.to_owned());
+    };
+    let (api_version, kind_name) = match (text(&fields, "apiVersion"), text(&fields, "kind")) {
+        (Ok(api_version), Ok(kind)) => (api_version, kind),
+        (Err((path, why)), _) | (_, Err((path, why))) => {
+            return unidentified(&path, Reason::NotAnObject, why);
+        }
+    };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let kind = match find(group, &kind_name) {
+        Found::Read(kind) => kind,
+        Found::Foreign => {
+            return Outcome::PassedOver {
+                kind: format!("{api_version} {kind_name}"),
+            };
+        }
+        Found::Slip { field, text } => {
+            let path = FieldPath::default().field(field);
+            return unidentified(&path, Reason::UnknownKind, text);
+        }
+    };
+    let version_read = kind.reads(version);
+    let wanted = kind.api_version();
+    fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "status"));
+    let name = match identify(kind, &mut fields) {
+        Ok(name) => name,
+        Err(remarks) => return Outcome::Unidentified { remarks },
+    };
+    let reference = ObjectRef {
+        group: kind.group.into(),
+        kind: kind.name.into(),
+        name,
+    };
+    if !version_read {
+        let path = FieldPath::default().field("apiVersion");
+        let text = format!("version `{version}` is not read: write {wanted}");
+        let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
+        return Outcome::Read {
+            reference,
+            object: None,
+            remarks,
+        };
+    }
+    let mut value = Value::Object(fields);
+    drop_nulls(&mut value);
+    let mut remarks = metadata(&value);
+    let (object, found) = (kind.read)(value);
+    remarks.extend(found);
+    let refused = remarks
+        .iter()
+        .any(|remark| remark.severity == Severity::Error);
+    let object = object.filter(|_| !refused);
+    Outcome::Read {
+        reference,
+        object,
+        remarks,
+    }
+}
+
+fn unidentified(path: &FieldPath, reason: Reason, text: String) -> Outcome {
+    let remarks = vec![Remark::error(path, reason, text)];
+    Outcome::Unidentified { remarks }
+}
+
+fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, String)> {
+    let path = FieldPath::default().field(name);
+    match fields.get(name) {
+        Some(Value::String(text)) if !text.is_empty() => Ok(text.clone()),
+        Some(_) => Err((
+            path,
+            "must be text, such as `apiVersion: v1`, `kind: Service`".into(),
+        )),
+        None => {
+            let slip = suggest::nearest(name, fields.keys().map(String::as_str));
+            let slip = slip.map_or(String::new(), |slip| format!(" (is `{slip}` a slip?)"));
+            Err((
+                path,
+                format!("is missing{slip}: every object names its apiVersion and kind"),
+            ))
+        }
+    }
+}
+
+/// What a group and kind turn out to be.
+enum Found {
+    /// A kind that is read.
+    Read(&'static Kind),
+    /// Another one.
+    Foreign,
+    /// Most likely a slip of the pen in `field`.
+    Slip { field: &'static str, text: String },
+}
+
+fn find(group: &str, name: &str) -> Found {
+    let mut named = KINDS.iter().filter(|kind| kind.name == name);
+    if let Some(kind) = named.clone().find(|kind| kind.group == group) {
+        return Found::Read(kind);
+    }
+    // A core kind under a foreign group is likely another project's, such as Knative's Service.
+    let meant =
+        |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_slip(group, kind.group));
+    if let Some(kind) = named.find(meant) {
+        let given = if group.is_empty() {
+            "the core group"
+        } else {
+            group
+        };
+        return Found::Slip {
+            field: "apiVersion",
+            text: format!("{given} has no {name}: write {}", kind.api_version()),
+        };
+    }
+    let siblings = KINDS
+        .iter()
+        .filter(|kind| kind.group == group)
+        .map(|kind| kind.name);
+    match suggest::nearest(name, siblings).filter(|_| !GATEWAY_KINDS.contains(&name)) {
+        Some(near) => Found::Slip {
+            field: "kind",
+            text: format!("`{name}` is no kind: did you mean `{near}`?"),
+        },
+        None => Found::Foreign,
+    }
+}
+
+fn is_slip(group: &str, known: &str) -> bool {
+    suggest::nearest(group, [known]).is_some()
+}
+
+/// Namespace and name; the namespace's default is put in.
+fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
+    let path = FieldPath::default().field("metadata");
+    let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
+        let text = "is missing: the object needs metadata with a name";
+        return Err(vec![Remark::error(&path, Reason::Required, text)]);
+    };
+    let name = match metadata.get("name") {
+        Some(Value::String(name)) if !name.is_empty() => name.clone(),
+        Some(Value::Number(_) | Value::Bool(_)) => {
+            let text = "is not text: write it in quotes";
+            return Err(vec![Remark::error(
+                &path.field("name"),
+                Reason::WrongType,
+                text,
+            )]);
+        }
+        _ => {
+            let text = "is missing: it must be given (generateName has no meaning in a file)";
+            return Err(vec![Remark::error(
+                &path.field("name"),
+                Reason::Required,
+                text,
+            )]);
+        }
+    };
+    if !kind.namespaced {
+        metadata.remove("namespace");
+        check_syntax(&path, "name", &name, kind.check_name)?;
+        return Ok(ObjectName::new("", &name));
+    }
+    let namespace = match metadata.get("namespace") {
+        None | Some(Value::Null) => DEFAULT_NAMESPACE.to_owned(),
+        Some(Value::String(text)) if text.is_empty() => DEFAULT_NAMESPACE.to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(_) => {
+            let text = "is not text: write it in quotes";
+            return Err(vec![Remark::error(
+                &path.field("namespace"),
+                Reason::WrongType,
+                text,
+            )]);
+        }
+    };
+    metadata.insert("namespace".to_owned(), Value::String(namespace.clone()));
+    check_syntax(&path, "name", &name, kind.check_name)?;
+    check_syntax(&path, "namespace", &namespace, syntax::label)?;
+    Ok(ObjectName::new(&namespace, &name))
+}
+
+fn check_syntax(
+    path: &FieldPath,
+    field: &str,
+    text: &str,
+    form: fn(&str) -> syntax::Verdict,
+) -> Result<(), Vec<Remark>> {
+    let refusal = |why| vec![Remark::error(&path.field(field), Reason::Invalid, why)];
+    form(text).map_err(refusal)
+}
+
+/// Labels and annotations, which every kind has.
+fn metadata(value: &Value) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    let path = FieldPath::default().field("metadata");
+    for name in ["labels", "annotations"] {
+        let Some(Value::Object(entries)) = value.pointer(&format!("/metadata/{name}")) else {
+            continue;
+        };
+        for (key, value) in entries {
+            let path = path.field(name).field(key);
+            let value = value
+                .as_str()
+                .filter(|_| name == "labels")
+                .unwrap_or_default();
+            let verdicts = [syntax::qualified(key), syntax::label_value(value)];
+            let wrong = verdicts.into_iter().filter_map(Result::err);
+            remarks.extend(wrong.map(|why| Remark::error(&path, Reason::Invalid, why)));
+        }
+    }
+    remarks
+}
+
+/// A `null` is as good as nothing, to an API server too.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, inner| !inner.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Whether a kind that is passed over belongs to Gateway API, so that its author counts on it.
+pub(super) fn is_gateway_kind(kind: &str) -> bool {
+    kind.split_once('/')
+        .is_some_and(|(group, rest)| group == GATEWAY_GROUP && !rest.ends_with(" GatewayClass"))
+}
+
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Kinds of Gateway API whose names are near to one another's.
+const GATEWAY_KINDS: [&str; 8] = [
+    "GatewayClass",
+    "GRPCRoute",
+    "TLSRoute",
+    "TCPRoute",
+    "UDPRoute",
+    "ListenerSet",
+    "BackendTLSPolicy",
+    "ReferenceGrant",
+];

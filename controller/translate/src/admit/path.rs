@@ -1,0 +1,131 @@
+//! The way from an object to one of its fields, as people write it: `spec.rules[0].matches[1].path`,
+//! `metadata.annotations[example.com/team]`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::Value;
+
+/// A field of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct FieldPath(Vec<Step>);
+
+/// One step into a value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    /// Into a mapping.
+    Field(Cow<'static, str>),
+    /// Into a sequence.
+    Item(usize),
+}
+
+impl FieldPath {
+    /// Reads a path as [`fmt::Display`] writes it. What is no index in brackets is a field's name.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut path = Self::default();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let bracketed = rest
+                .strip_prefix('[')
+                .and_then(|inner| inner.split_once(']'));
+            if let Some((inside, after)) = bracketed {
+                path.0.push(
+                    inside
+                        .parse()
+                        .map_or_else(|_| Step::Field(inside.to_owned().into()), Step::Item),
+                );
+                rest = after;
+                continue;
+            }
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            // A bracket that is never closed is part of a name.
+            let end = if end == 0 { rest.len() } else { end };
+            let (name, after) = rest.split_at(end);
+            path.0.push(Step::Field(name.to_owned().into()));
+            rest = after;
+        }
+        path
+    }
+
+    /// The value that the path leads to.
+    pub(super) fn within<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(value, |value, step| match step {
+            Step::Field(name) => value.get(name.as_ref()),
+            Step::Item(index) => value.get(*index),
+        })
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn push(&mut self, step: Step) {
+        self.0.push(step);
+    }
+
+    pub(super) fn push_field(&mut self, name: &str) {
+        self.0.push(Step::Field(name.to_owned().into()));
+    }
+
+    pub(super) fn pop(&mut self) {
+        self.0.pop();
+    }
+
+    /// The field of this name under this path.
+    pub(super) fn field(&self, name: &str) -> Self {
+        let mut path = self.clone();
+        path.push_field(name);
+        path
+    }
+}
+
+impl FromIterator<Step> for FieldPath {
+    fn from_iter<T: IntoIterator<Item = Step>>(steps: T) -> Self {
+        Self(steps.into_iter().collect())
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Item(item) => write!(f, "[{item}]")?,
+                Step::Field(name) if name.contains(['.', '[']) => write!(f, "[{name}]")?,
+                Step::Field(name) if index == 0 => f.write_str(name)?,
+                Step::Field(name) => write!(f, ".{name}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FieldPath;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for text in [
+            "",
+            "spec",
+            "spec.rules[0].matches[12].path.value",
+            "metadata.annotations[example.com/team]",
+            "data[tls.crt]",
+        ] {
+            assert_eq!(FieldPath::parse(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn takes_any_text() {
+        for text in ["[", "]", "..", "a[", "a[]", ".a", "a.", "[x", "[0][1]"] {
+            let _ = FieldPath::parse(text).to_string();
+        }
+    }
+}

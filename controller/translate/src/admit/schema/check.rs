@@ -1,0 +1,261 @@
+//! Types and bounds of a value.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::slice::from_ref;
+
+use serde_json::{Map, Value};
+
+use super::{ListType, Schema, Type};
+use crate::admit::finding::{Reason, Remark};
+use crate::admit::path::{FieldPath, Step};
+use crate::admit::suggest;
+
+impl Schema {
+    pub(super) fn check(&self, value: &Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
+        if let Some(text) = self.kind.and_then(|kind| kind.refuses(value)) {
+            remarks.push(Remark::error(path, Reason::WrongType, text));
+            return;
+        }
+        let wrong = self
+            .outside_enum(value)
+            .or_else(|| self.out_of_range(value))
+            .map(|text| (Reason::Invalid, text))
+            .or_else(|| Some((Reason::TooMany, self.of_wrong_size(value)?)))
+            .or_else(|| Some((Reason::Invalid, self.of_wrong_form(value)?)))
+            .or_else(|| Some((Reason::Duplicate, self.repeats(value)?)));
+        if let Some((reason, text)) = wrong {
+            remarks.push(Remark::error(path, reason, text));
+        }
+        match value {
+            Value::Object(fields) => self.check_fields(fields, path, remarks),
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    path.push(Step::Item(index));
+                    if let Some(schema) = &self.items {
+                        schema.check(item, path, remarks);
+                    }
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check_fields(
+        &self,
+        fields: &Map<String, Value>,
+        path: &mut FieldPath,
+        remarks: &mut Vec<Remark>,
+    ) {
+        for name in &self.required {
+            if !fields.contains_key(name) {
+                let text = "is missing: it must be given";
+                remarks.push(Remark::error(&path.field(name), Reason::Required, text));
+            }
+        }
+        for (name, inner) in fields {
+            if let Some(schema) = self.properties.get(name) {
+                path.push_field(name);
+                schema.check(inner, path, remarks);
+                path.pop();
+            }
+        }
+    }
+
+    fn outside_enum(&self, value: &Value) -> Option<String> {
+        if self.allowed.is_empty() || self.allowed.contains(value) {
+            return None;
+        }
+        if let [only] = self.allowed.as_slice() {
+            return Some(format!(
+                "{value} is not allowed: it must be {}",
+                list(from_ref(only))
+            ));
+        }
+        let given = value.as_str().unwrap_or_default();
+        let known = self.allowed.iter().filter_map(Value::as_str);
+        let hint = suggest::hint(given, known);
+        Some(format!(
+            "{value} is not one of {}{hint}",
+            list(&self.allowed)
+        ))
+    }
+
+    fn out_of_range(&self, value: &Value) -> Option<String> {
+        let number = value.as_f64()?;
+        if self.minimum.is_some_and(|least| number < least) {
+            return Some(format!("{value} is too small: {}", self.range()));
+        }
+        if self.maximum.is_some_and(|most| number > most) {
+            return Some(format!("{value} is too large: {}", self.range()));
+        }
+        None
+    }
+
+    fn range(&self) -> String {
+        match (self.minimum, self.maximum) {
+            (Some(least), Some(most)) => format!("write {least} to {most}"),
+            (Some(least), None) => format!("write at least {least}"),
+            (None, Some(most)) => format!("write at most {most}"),
+            (None, None) => String::new(),
+        }
+    }
+
+    fn of_wrong_form(&self, value: &Value) -> Option<String> {
+        self.form_missed(value)
+            .map(|wanted| format!("{value} is not {wanted}"))
+    }
+
+    /// The form that the value does not have, in words.
+    fn form_missed(&self, value: &Value) -> Option<String> {
+        if let Some(format) = self.format.filter(|format| !format.admits(value)) {
+            return Some(format.wanted().to_owned());
+        }
+        if let (Some(pattern), Value::String(text)) = (&self.pattern, value)
+            && !pattern.regex.is_match(text)
+        {
+            let known = KNOWN_PATTERNS
+                .iter()
+                .find(|(known, _)| *known == pattern.text);
+            return Some(known.map_or_else(
+                || format!("a match of {}", pattern.text),
+                |(_, wanted)| (*wanted).to_owned(),
+            ));
+        }
+        let missed: Option<Vec<_>> = self
+            .any_of
+            .iter()
+            .map(|one| one.form_missed(value))
+            .collect();
+        missed
+            .filter(|missed| !missed.is_empty())
+            .map(|missed| missed.join(", "))
+    }
+
+    fn of_wrong_size(&self, value: &Value) -> Option<String> {
+        let (size, least, most, unit) = match value {
+            Value::String(text) => (
+                text.chars().count(),
+                self.min_length,
+                self.max_length,
+                "characters",
+            ),
+            Value::Array(items) => (items.len(), self.min_items, self.max_items, "items"),
+            Value::Object(fields) => (fields.len(), self.min_properties, None, "fields"),
+            _ => return None,
+        };
+        if least.is_some_and(|least| size < least) {
+            return Some(format!(
+                "has {size} {unit}: at least {} are needed",
+                least.unwrap_or(0)
+            ));
+        }
+        most.filter(|most| size > *most)
+            .map(|most| format!("has {size} {unit}: at most {most} are allowed"))
+    }
+
+    fn repeats(&self, value: &Value) -> Option<String> {
+        let items = value.as_array()?;
+        let key = |item: &Value| match self.list_type {
+            ListType::Atomic => None,
+            ListType::Set => Some(item.to_string()),
+            ListType::Map => {
+                let mut key = String::new();
+                for name in &self.list_map_keys {
+                    write!(key, "{}\0", item.get(name)?).ok()?;
+                }
+                Some(key)
+            }
+        };
+        let mut seen = HashSet::new();
+        let twice = items
+            .iter()
+            .find(|item| key(item).is_some_and(|key| !seen.insert(key)))?;
+        Some(match self.list_type {
+            ListType::Map => {
+                let fields = self.list_map_keys.join(" and ");
+                format!("two items have the same {fields}: each may be there once")
+            }
+            _ => format!("{twice} is there twice: remove one of them"),
+        })
+    }
+}
+
+impl Type {
+    fn refuses(self, value: &Value) -> Option<String> {
+        let fits = match self {
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+            Self::String => value.is_string(),
+            Self::Integer => value.is_i64() || value.is_u64(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+        };
+        (!fits).then(|| {
+            format!(
+                "{} is not {}{}",
+                brief(value),
+                self.article(),
+                self.remedy(value)
+            )
+        })
+    }
+
+    fn article(self) -> &'static str {
+        match self {
+            Self::Object => "a mapping",
+            Self::Array => "a list",
+            Self::String => "text",
+            Self::Integer => "an integer",
+            Self::Number => "a number",
+            Self::Boolean => "true or false",
+        }
+    }
+
+    fn remedy(self, value: &Value) -> &'static str {
+        match (self, value) {
+            (Self::String, Value::Number(_) | Value::Bool(_)) => ": write it in quotes",
+            (Self::Integer | Self::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
+                ": remove the quotes"
+            }
+            (Self::Boolean, Value::String(text)) if text == "true" || text == "false" => {
+                ": remove the quotes"
+            }
+            (Self::Array, _) => ": put `- ` before each item",
+            _ => "",
+        }
+    }
+}
+
+/// A value for a message; what is inside of it is not shown.
+fn brief(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "a mapping".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        scalar => scalar.to_string(),
+    }
+}
+
+fn list(values: &[Value]) -> String {
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let texts: Vec<_> = values.iter().map(text).collect();
+    texts.join(", ")
+}
+
+/// What patterns of our definitions ask for, in words.
+const KNOWN_PATTERNS: [(&str, &str); 3] = [
+    (
+        "^([0-9]{1,5}(h|m|s|ms)){1,4}$",
+        "a duration such as 1h, 1m30s or 250ms",
+    ),
+    (
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        "a DNS name in lower case",
+    ),
+    (r"^/[^\x00]+$", "an absolute path"),
+];

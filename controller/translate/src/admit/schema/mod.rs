@@ -1,0 +1,116 @@
+//! Structural schemas, as the definition of a custom resource has them: what an API server does
+//! with one, as far as our own definitions use it. A definition that uses more does not load.
+
+mod check;
+mod defaults;
+mod format;
+mod rule;
+
+use std::collections::BTreeMap;
+
+use regex_automata::meta::Regex;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use self::format::Format;
+use self::rule::Rule;
+use super::finding::{Remark, Severity};
+use super::path::FieldPath;
+
+/// The schema of a value.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Schema {
+    #[serde(rename = "type")]
+    kind: Option<Type>,
+    #[serde(default, rename = "description")]
+    _description: IgnoredAny,
+    #[serde(default)]
+    properties: BTreeMap<String, Schema>,
+    #[serde(default)]
+    required: Vec<String>,
+    items: Option<Box<Schema>>,
+    #[serde(default)]
+    any_of: Vec<Schema>,
+    default: Option<Value>,
+    #[serde(default, rename = "enum")]
+    allowed: Vec<Value>,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+    min_length: Option<usize>,
+    max_length: Option<usize>,
+    min_items: Option<usize>,
+    max_items: Option<usize>,
+    min_properties: Option<usize>,
+    pattern: Option<Pattern>,
+    format: Option<Format>,
+    #[serde(default, rename = "x-kubernetes-list-type")]
+    list_type: ListType,
+    #[serde(default, rename = "x-kubernetes-list-map-keys")]
+    list_map_keys: Vec<String>,
+    #[serde(default, rename = "x-kubernetes-validations")]
+    rules: Vec<Rule>,
+}
+
+/// JSON types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Type {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// What makes an array's items distinct.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    Map,
+}
+
+/// A compiled regular expression, not anchored by itself.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern {
+    regex: Regex,
+    text: String,
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = Box<regex_automata::meta::BuildError>;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let regex = Regex::new(&text).map_err(Box::new)?;
+        Ok(Self { regex, text })
+    }
+}
+
+impl Schema {
+    /// Does what an API server does on a write: fields that the schema does not have are taken out
+    /// (each is a warning), defaults are put in, bounds are checked, and only what is well formed
+    /// meets the rules.
+    pub(super) fn admit(&self, value: &mut Value) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        let mut path = FieldPath::default();
+        self.prune(value, &mut path, &mut remarks);
+        self.fill(value);
+        self.check(value, &mut path, &mut remarks);
+        if remarks
+            .iter()
+            .all(|remark| remark.severity < Severity::Error)
+        {
+            self.check_rules(value, &mut path, &mut remarks);
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! Rules in CEL (`x-kubernetes-validations`), evaluated as an API server does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use cel::{Context, Env, ExecutionError, Program};
+use serde::Deserialize;
+use serde_json::Value;
+use xds::model::GatewayDuration;
+
+use super::Schema;
+use crate::admit::finding::{Reason, Remark};
+use crate::admit::path::{FieldPath, Step};
+
+/// A compiled rule.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Written")]
+pub(super) struct Rule {
+    program: Program,
+    message: String,
+}
+
+/// A rule as a definition has it. A message is asked for: a bare expression helps nobody.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    rule: String,
+    message: String,
+}
+
+impl TryFrom<Written> for Rule {
+    type Error = cel::ParseErrors;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        Ok(Self {
+            program: ENV.compile(&written.rule)?,
+            message: written.message,
+        })
+    }
+}
+
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+impl Schema {
+    pub(super) fn check_rules(
+        &self,
+        value: &Value,
+        path: &mut FieldPath,
+        remarks: &mut Vec<Remark>,
+    ) {
+        if !self.rules.is_empty() {
+            let itself = self.to_cel(value);
+            let broken = self.rules.iter().filter_map(|rule| rule.broken_by(&itself));
+            remarks.extend(broken.map(|text| Remark::error(path, Reason::Invalid, text)));
+        }
+        match value {
+            Value::Object(fields) => {
+                for (name, inner) in fields {
+                    if let Some(schema) = self.properties.get(name) {
+                        path.push_field(name);
+                        schema.check_rules(inner, path, remarks);
+                        path.pop();
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    if let Some(schema) = &self.items {
+                        path.push(Step::Item(index));
+                        schema.check_rules(item, path, remarks);
+                        path.pop();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The value for CEL: integers are `int`, and fields that CEL reserves the name of are escaped.
+    fn to_cel(&self, value: &Value) -> cel::Value {
+        match value {
+            Value::Null => cel::Value::Null,
+            Value::Bool(value) => cel::Value::Bool(*value),
+            Value::Number(number) => number.as_i64().map_or_else(
+                || cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+                cel::Value::Int,
+            ),
+            Value::String(text) => text.as_str().into(),
+            Value::Array(items) => {
+                let item = |item| self.items.as_ref().map(|schema| schema.to_cel(item));
+                items.iter().filter_map(item).collect::<Vec<_>>().into()
+            }
+            Value::Object(fields) => {
+                let field = |(name, inner): (&String, _)| {
+                    let schema = self.properties.get(name)?;
+                    Some((escape(name), schema.to_cel(inner)))
+                };
+                fields
+                    .iter()
+                    .filter_map(field)
+                    .collect::<HashMap<_, _>>()
+                    .into()
+            }
+        }
+    }
+}
+
+impl Rule {
+    /// The message, where the rule does not hold. One that cannot be evaluated does not hold.
+    fn broken_by(&self, itself: &cel::Value) -> Option<String> {
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        context.add_variable_from_value("self", itself.clone());
+        let added = context.add_function("duration", milliseconds);
+        added.expect("the environment has no function of that name");
+        match self.program.execute(&context) {
+            Ok(cel::Value::Bool(true)) => None,
+            Ok(_) => Some(self.message.clone()),
+            Err(error) => Some(format!("{} (not evaluated: {error})", self.message)),
+        }
+    }
+}
+
+/// CEL's `duration`, which the `cel` crate has only together with a calendar. Rules compare
+/// durations and do nothing else with them, so that a number of milliseconds does.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the `cel` crate calls functions with owned arguments"
+)]
+fn milliseconds(text: Arc<String>) -> Result<i64, ExecutionError> {
+    let refusal = |text: String| ExecutionError::function_error("duration", text);
+    let parsed = GatewayDuration::parse(&text).map_err(|error| refusal(error.to_string()))?;
+    i64::try_from(parsed.0.as_millis()).map_err(|error| refusal(error.to_string()))
+}
+
+/// How a field is called in a rule (Kubernetes: "Validation rules", escaping).
+fn escape(name: &str) -> String {
+    if RESERVED.contains(&name) {
+        format!("__{name}__")
+    } else {
+        name.replace("__", "__underscores__")
+            .replace('.', "__dot__")
+            .replace('-', "__dash__")
+            .replace('/', "__slash__")
+    }
+}
+
+/// Words that CEL reserves.
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];

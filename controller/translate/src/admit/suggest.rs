@@ -1,0 +1,72 @@
+//! "Did you mean": the nearest of the names that are known.
+
+/// The known name that `name` is likely a slip of.
+pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > MAX_NAME {
+        return None;
+    }
+    let bound = (name.len() / 3).clamp(1, 3);
+    let slips = known
+        .into_iter()
+        .map(|other| (distance(name, other), other));
+    let (slips, other) = slips.min_by_key(|(slips, _)| *slips)?;
+    (slips <= bound).then_some(other)
+}
+
+/// ` (did you mean …?)`, or nothing.
+pub(super) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or_else(String::new, |other| format!(" (did you mean `{other}`?)"))
+}
+
+/// Levenshtein's distance, blind to case.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (above, x) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = above;
+        let mut left = above + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
+            let best = (diagonal + usize::from(x != *y))
+                .min(*cell + 1)
+                .min(left + 1);
+            diagonal = *cell;
+            *cell = best;
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = above + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// Longer than any field's name.
+const MAX_NAME: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, nearest};
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("Hostnames", "hostnames", 0),
+            ("hostname", "hostnames", 1),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_near() {
+        let known = ["hostnames", "rules", "parentRefs"];
+        assert_eq!(nearest("hostname", known), Some("hostnames"));
+        assert_eq!(nearest("rule", known), Some("rules"));
+        assert_eq!(nearest("backendRefs", known), None);
+        assert_eq!(nearest("x", known), None);
+    }
+}

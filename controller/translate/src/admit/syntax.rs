@@ -1,0 +1,233 @@
+//! The forms of names and values that Kubernetes and Gateway API ask for. Each function says what
+//! is wrong in words that name the way out.
+
+use xds::model::{GatewayDuration, Hostname};
+
+/// Verdict on a text.
+pub(super) type Verdict = Result<(), String>;
+
+/// A DNS label (RFC 1123): namespaces, port names.
+pub(super) fn label(text: &str) -> Verdict {
+    if is_label(text) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a DNS label: use at most 63 lower-case letters, digits and `-`, \
+         with a letter or digit at both ends"
+    ))
+}
+
+/// Like [`label`], but it starts with a letter (RFC 1035): names of Services.
+pub(super) fn letter_label(text: &str) -> Verdict {
+    if is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a name for this kind: use at most 63 lower-case letters, digits and `-`, \
+         beginning with a letter"
+    ))
+}
+
+/// A DNS name (RFC 1123): names of most objects, of listeners and rules.
+pub(super) fn subdomain(text: &str) -> Verdict {
+    // Each label of a name may be longer than 63 here, as an API server has it.
+    let valid = text.len() <= MAX_NAME && text.split('.').all(|part| is_edged(part, is_lower));
+    if valid {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a DNS name: use at most {MAX_NAME} lower-case letters, digits, `-` and \
+         `.`, with a letter or digit at both ends"
+    ))
+}
+
+/// The name of an object that is referred to. What it may be is the other kind's business.
+pub(super) fn object_name(text: &str) -> Verdict {
+    length(text, 1, MAX_NAME)
+}
+
+/// An API group; empty for the core group.
+pub(super) fn group(text: &str) -> Verdict {
+    if text.is_empty() {
+        return Ok(());
+    }
+    subdomain(text)
+        .map_err(|_| format!("`{text}` is not an API group, such as gateway.networking.k8s.io"))
+}
+
+/// A kind.
+pub(super) fn kind(text: &str) -> Verdict {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    if text.len() <= MAX_LABEL && starts && text.chars().all(inner) && !text.ends_with('-') {
+        return Ok(());
+    }
+    Err(format!("`{text}` is not a kind, such as Service"))
+}
+
+/// A host name, exact or with `*.` in front.
+pub(super) fn hostname(text: &str) -> Verdict {
+    Hostname::parse(text)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+/// A host name without a wildcard.
+pub(super) fn precise_hostname(text: &str) -> Verdict {
+    match Hostname::parse(text) {
+        Ok(host) if host.wildcard_suffix().is_none() => Ok(()),
+        Ok(_) => Err(format!("`{text}` has a wildcard: name one host")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// A duration (GEP-2257).
+pub(super) fn duration(text: &str) -> Verdict {
+    GatewayDuration::parse(text)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+/// The name of a header field (a token of RFC 9110).
+pub(super) fn header_name(text: &str) -> Verdict {
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if !text.is_empty() && text.len() <= MAX_HEADER_NAME && text.bytes().all(token) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a header name: use at most {MAX_HEADER_NAME} letters, digits and \
+         !#$%&'*+-.^_`|~"
+    ))
+}
+
+/// The value of a header field.
+pub(super) fn header_value(text: &str) -> Verdict {
+    length(text, 1, 4096)?;
+    if text.bytes().any(|b| b.is_ascii_control() && b != b'\t') {
+        return Err("has a control character: a header cannot carry it".to_owned());
+    }
+    Ok(())
+}
+
+/// A key of a Secret or `ConfigMap`.
+pub(super) fn data_key(text: &str) -> Verdict {
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let valid = !text.is_empty() && text.len() <= MAX_NAME && text.chars().all(inner);
+    if valid && text != "." && !text.starts_with("..") {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a key: use letters, digits, `-`, `_` and `.`"
+    ))
+}
+
+/// The key of a label or annotation: a name, and before it perhaps a DNS name and `/`.
+pub(super) fn qualified(text: &str) -> Verdict {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let prefixed = prefix.is_none_or(|prefix| subdomain(prefix).is_ok());
+    if prefixed && name.len() <= MAX_LABEL && is_edged(name, word) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a key: use a name of at most {MAX_LABEL} letters, digits, `-`, `_` and \
+         `.`, and before it, if you like, a DNS name and `/`"
+    ))
+}
+
+/// The value of a label.
+pub(super) fn label_value(text: &str) -> Verdict {
+    let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if text.is_empty() || (text.len() <= MAX_LABEL && is_edged(text, word)) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a label's value: use at most {MAX_LABEL} letters, digits, `-`, `_` and `.`"
+    ))
+}
+
+/// A text of so many characters.
+pub(super) fn length(text: &str, least: usize, most: usize) -> Verdict {
+    let count = text.chars().count();
+    if count < least {
+        return Err("is empty: it must be given".to_owned());
+    }
+    if count > most {
+        return Err(format!(
+            "has {count} characters: at most {most} are allowed"
+        ));
+    }
+    Ok(())
+}
+
+fn is_label(text: &str) -> bool {
+    text.len() <= MAX_LABEL && is_edged(text, is_lower)
+}
+
+/// Not empty, all of `inner`, and no sign of punctuation at its ends.
+fn is_edged(text: &str, inner: impl Fn(char) -> bool) -> bool {
+    let edge = |c: char| c.is_ascii_alphanumeric();
+    text.chars().all(inner) && text.starts_with(edge) && text.ends_with(edge)
+}
+
+fn is_lower(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'
+}
+
+const MAX_LABEL: usize = 63;
+const MAX_NAME: usize = 253;
+const MAX_HEADER_NAME: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, data_key, header_name, header_value, kind, label, letter_label};
+    use super::{qualified, subdomain};
+
+    #[test]
+    fn forms() {
+        type Case = (
+            fn(&str) -> Verdict,
+            &'static [&'static str],
+            &'static [&'static str],
+        );
+        let cases: [Case; 8] = [
+            (
+                label,
+                &["a", "0", "a-b"],
+                &["", "-a", "a-", "A", "a.b", "a_b"],
+            ),
+            (letter_label, &["a", "a0"], &["0a", ""]),
+            (
+                subdomain,
+                &["a", "a.b-c.0"],
+                &["", "a..b", ".a", "a.", "a.-b", "A"],
+            ),
+            (kind, &["Service", "A1"], &["", "1A", "A-", "A_B"]),
+            (
+                header_name,
+                &["X-A", "x.y", "a|b"],
+                &["", "a b", "a:b", "ä"],
+            ),
+            (header_value, &["a b", "a\tb", "ü"], &["", "a\nb", "a\0"]),
+            (data_key, &["tls.crt", "_x", "A"], &["", ".", "..a", "a/b"]),
+            (
+                qualified,
+                &["a", "a.b/C_d", "A"],
+                &["", "a/", "/a", "a/b/c", "A/b", "-a"],
+            ),
+        ];
+        for (form, good, bad) in cases {
+            for text in good {
+                assert_eq!(form(text), Ok(()), "{text}");
+            }
+            for text in bad {
+                assert!(form(text).is_err(), "{text}");
+            }
+        }
+        assert!(label(&"a".repeat(64)).is_err());
+        assert!(subdomain(&"a".repeat(254)).is_err());
+    }
+}

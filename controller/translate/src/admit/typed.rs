@@ -1,0 +1,222 @@
+//! Makes a typed object of a value: serde's complaints become remarks that name the field and the
+//! way out.
+
+use serde_json::Value;
+
+use super::check::Check;
+use super::finding::{Reason, Remark, Severity};
+use super::kinds::Admissible;
+use super::path::{FieldPath, Step};
+use super::suggest;
+use crate::store::Object;
+
+/// Reads an object and checks it. There is none where a remark is an error.
+pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Remark>) {
+    let mut remarks = T::schema()
+        .map(|schema| schema.admit(&mut value))
+        .unwrap_or_default();
+    if has_errors(&remarks) {
+        return (None, remarks);
+    }
+    let mut unknown = Vec::new();
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&value, &mut track);
+    let read: Result<T, _> =
+        serde_ignored::deserialize(tracked, |path| unknown.push(ignored_path(&path)));
+    let object = match read {
+        Ok(object) => object,
+        Err(error) => {
+            let path = error_path(&track.path());
+            remarks.push(complaint::<T>(&path, &value, &error.to_string()));
+            return (None, remarks);
+        }
+    };
+    if !unknown.is_empty() {
+        // The object written out again shows which fields its type has.
+        let written = serde_json::to_value(&object).unwrap_or_default();
+        let unknown = unknown
+            .iter()
+            .filter_map(|path| unknown_field::<T>(path, &written));
+        remarks.extend(unknown);
+    }
+    let mut check = Check::of(value);
+    object.check(&mut check);
+    remarks.extend(check.into_remarks());
+    let object = (!has_errors(&remarks)).then(|| object.into());
+    (object, remarks)
+}
+
+fn has_errors(remarks: &[Remark]) -> bool {
+    remarks
+        .iter()
+        .any(|remark| remark.severity == Severity::Error)
+}
+
+fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Remark> {
+    let plain = without_indexes(path);
+    let listed = |fields: &[&str]| {
+        let covers = |field: &&str| {
+            plain
+                .strip_prefix(*field)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        fields.iter().any(covers)
+    };
+    if listed(T::UNREAD) || listed(&METADATA_UNREAD) {
+        return None;
+    }
+    if listed(T::UNSUPPORTED) {
+        let text = "is not supported by this version: it has no effect";
+        return Some(Remark::warning(path, Reason::UnsupportedField, text));
+    }
+    let (last, parents) = path.steps().split_last()?;
+    let parent = parents.iter().cloned().collect::<FieldPath>();
+    let parent = parent.within(written);
+    let read = parent
+        .and_then(Value::as_object)
+        .into_iter()
+        .flat_map(|fields| fields.keys());
+    let unread = T::UNREAD.iter().chain(T::UNSUPPORTED).filter_map(|field| {
+        let (above, name) = field.rsplit_once('.')?;
+        (plain.rsplit_once('.')?.0 == above).then_some(name)
+    });
+    let hint = match last {
+        Step::Field(name) => suggest::hint(name, read.map(String::as_str).chain(unread)),
+        Step::Item(_) => String::new(),
+    };
+    let text = format!("there is no such field{hint}: it has no effect");
+    Some(Remark::warning(path, Reason::UnknownField, text))
+}
+
+fn without_indexes(path: &FieldPath) -> String {
+    let names = path.steps().iter().filter_map(|step| match step {
+        Step::Field(name) => Some(name.as_ref()),
+        Step::Item(_) => None,
+    });
+    names.collect::<Vec<_>>().join(".")
+}
+
+/// Serde's words in ours.
+fn complaint<T: Admissible>(path: &FieldPath, value: &Value, error: &str) -> Remark {
+    if let Some(field) = quoted(error, "missing field ") {
+        let text = "is missing: it must be given";
+        return Remark::error(&path.field(field), Reason::Required, text);
+    }
+    if let Some(variant) = quoted(error, "unknown variant ").filter(|_| !T::SECRET) {
+        let expected = error.split_once("expected ").map_or("", |(_, list)| list);
+        let known: Vec<_> = expected.split('`').skip(1).step_by(2).collect();
+        let hint = suggest::hint(variant, known.iter().copied());
+        let text = format!("`{variant}` is not one of {}{hint}", known.join(", "));
+        return Remark::error(path, Reason::Invalid, text);
+    }
+    let at = path.within(value);
+    let Some((_, expected)) = error.rsplit_once("expected ") else {
+        let text = if T::SECRET {
+            "is not base64: encode it with `base64 -w0`, or write the plain text under stringData"
+        } else {
+            error
+        };
+        return Remark::error(path, Reason::Invalid, text);
+    };
+    let shown = if T::SECRET {
+        "the value".to_owned()
+    } else {
+        brief(at)
+    };
+    let text = format!(
+        "{shown} is not {}{}",
+        in_words(expected),
+        remedy(at, expected)
+    );
+    let reason = if error.starts_with("invalid value") {
+        Reason::Invalid
+    } else {
+        Reason::WrongType
+    };
+    Remark::error(path, reason, text)
+}
+
+/// What is in backquotes after `start`.
+fn quoted<'a>(error: &'a str, start: &str) -> Option<&'a str> {
+    error
+        .strip_prefix(start)?
+        .strip_prefix('`')?
+        .split('`')
+        .next()
+}
+
+fn brief(value: Option<&Value>) -> String {
+    match value {
+        None => "it".to_owned(),
+        Some(Value::Object(_)) => "a mapping".to_owned(),
+        Some(Value::Array(_)) => "a list".to_owned(),
+        Some(scalar) => scalar.to_string(),
+    }
+}
+
+fn in_words(expected: &str) -> &str {
+    match expected {
+        "a string" => "text",
+        "a boolean" => "true or false",
+        "a sequence" => "a list",
+        "a map" => "a mapping",
+        "u16" => "an integer from 0 to 65535",
+        "a nonzero u16" => "an integer from 1 to 65535",
+        "u32" => "an integer from 0 to 4294967295",
+        "i64" => "an integer",
+        struct_ if struct_.starts_with("struct ") => "a mapping",
+        other => other,
+    }
+}
+
+fn remedy(value: Option<&Value>, expected: &str) -> &'static str {
+    match value {
+        Some(Value::Number(_) | Value::Bool(_)) if expected == "a string" => ": write it in quotes",
+        Some(Value::String(text)) if expected != "a string" => {
+            let literal = text.parse::<f64>().is_ok() || text == "true" || text == "false";
+            if literal { ": remove the quotes" } else { "" }
+        }
+        Some(_) if expected == "a sequence" => ": put `- ` before each item",
+        _ => "",
+    }
+}
+
+fn error_path(path: &serde_path_to_error::Path) -> FieldPath {
+    use serde_path_to_error::Segment;
+    let step = |segment: &Segment| match segment {
+        Segment::Seq { index } => Some(Step::Item(*index)),
+        Segment::Map { key } => Some(Step::Field(key.clone().into())),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().filter_map(step).collect()
+}
+
+fn ignored_path(path: &serde_ignored::Path<'_>) -> FieldPath {
+    use serde_ignored::Path;
+    match path {
+        Path::Root => FieldPath::default(),
+        Path::Seq { parent, index } => {
+            let mut path = ignored_path(parent);
+            path.push(Step::Item(*index));
+            path
+        }
+        Path::Map { parent, key } => ignored_path(parent).field(key),
+        Path::Some { parent }
+        | Path::NewtypeStruct { parent }
+        | Path::NewtypeVariant { parent } => ignored_path(parent),
+    }
+}
+
+/// Metadata that an API server or a client keeps and that means nothing here.
+const METADATA_UNREAD: [&str; 10] = [
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.generateName",
+    "metadata.selfLink",
+    "metadata.managedFields",
+    "metadata.ownerReferences",
+    "metadata.finalizers",
+    "metadata.deletionTimestamp",
+    "metadata.deletionGracePeriodSeconds",
+    "metadata.clusterName",
+];

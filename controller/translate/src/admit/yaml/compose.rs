@@ -1,0 +1,337 @@
+//! Composes a parser's events into a value and its spans.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput, Tag};
+use serde_json::{Map, Value};
+
+use super::scalar;
+use super::spans::{Inside, Position, Spans};
+use crate::admit::path::{FieldPath, Step};
+
+/// A document.
+#[derive(Debug)]
+pub(crate) struct Composed {
+    pub(crate) value: Value,
+    pub(crate) spans: Spans,
+    /// What is legal and yet likely not meant.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A remark on one place of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) at: Position,
+    pub(crate) path: FieldPath,
+    pub(crate) text: String,
+}
+
+/// Composes the one document of `text`; `None` where it holds nothing but comments.
+///
+/// # Errors
+/// The text is not YAML, has a key twice, or copies too much through aliases.
+pub(crate) fn compose(text: &str) -> Result<Option<Composed>, Note> {
+    let mut composer = Composer {
+        parser: Parser::new_from_str(text),
+        anchors: HashMap::new(),
+        copied: 0,
+        path: FieldPath::default(),
+        notes: Vec::new(),
+    };
+    loop {
+        match composer.next()? {
+            (Event::StreamStart | Event::DocumentStart(_), _) => {}
+            (Event::StreamEnd, _) => return Ok(None),
+            (event, at) => {
+                let node = composer.node(event, at)?;
+                composer.end_of_document()?;
+                return Ok((!node.value.is_null()).then_some(Composed {
+                    value: node.value,
+                    spans: node.spans,
+                    notes: composer.notes,
+                }));
+            }
+        }
+    }
+}
+
+struct Composer<'a> {
+    parser: Parser<'a, StrInput<'a>>,
+    anchors: HashMap<usize, Node>,
+    /// Bytes that aliases have copied, about.
+    copied: usize,
+    path: FieldPath,
+    notes: Vec<Note>,
+}
+
+#[derive(Clone)]
+struct Node {
+    value: Value,
+    spans: Spans,
+    /// Bytes that a copy takes, about.
+    weight: usize,
+}
+
+impl<'a> Composer<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, Position), Note> {
+        match self.parser.next_event() {
+            Some(Ok((event, span))) => Ok((event, position(span.start))),
+            Some(Err(error)) => Err(self.not_yaml(&error)),
+            None => Ok((Event::StreamEnd, Position { line: 1, column: 1 })),
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, at: Position) -> Result<Node, Note> {
+        if self.path.steps().len() > MAX_DEPTH {
+            return Err(self.refusal(at, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        let (anchor, node) = match event {
+            Event::Alias(anchor) => return self.alias(anchor, at),
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = self.scalar(&text, style, tag.as_deref(), at)?;
+                let weight = NODE_WEIGHT + text.len();
+                (anchor, Node::new(value, at, Inside::Scalar, weight))
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.check_tag(tag.as_deref(), at)?;
+                (anchor, self.sequence(at)?)
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.check_tag(tag.as_deref(), at)?;
+                (anchor, self.mapping(at)?)
+            }
+            _ => return Err(self.refusal(at, "the document ends too early".to_owned())),
+        };
+        if anchor != 0 {
+            self.count_copy(node.weight, at)?;
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, Note> {
+        let weight = self.anchors.get(&anchor).map_or(0, |node| node.weight);
+        self.count_copy(weight, at)?;
+        match self.anchors.get(&anchor) {
+            Some(node) => {
+                let mut node = node.clone();
+                node.spans.at = at;
+                Ok(node)
+            }
+            None => Err(self.refusal(at, "the alias stands inside its own anchor".to_owned())),
+        }
+    }
+
+    fn sequence(&mut self, at: Position) -> Result<Node, Note> {
+        let (mut items, mut spans, mut weight) = (Vec::new(), Vec::new(), NODE_WEIGHT);
+        loop {
+            let (event, item_at) = self.next()?;
+            if event == Event::SequenceEnd {
+                return Ok(Node::new(
+                    Value::Array(items),
+                    at,
+                    Inside::Items(spans),
+                    weight,
+                ));
+            }
+            self.path.push(Step::Item(items.len()));
+            let node = self.node(event, item_at)?;
+            self.path.pop();
+            weight += node.weight;
+            items.push(node.value);
+            spans.push(node.spans);
+        }
+    }
+
+    fn mapping(&mut self, at: Position) -> Result<Node, Note> {
+        let mut mapping = Mapping::default();
+        loop {
+            let (key, key_at, mergeable) = match self.next()? {
+                (Event::MappingEnd, _) => return Ok(mapping.finish(at)),
+                (Event::Scalar(key, style, _, _), key_at) => {
+                    let plain = style == ScalarStyle::Plain;
+                    let mergeable = plain && key == "<<";
+                    self.note_trap(&key, plain, key_at);
+                    (key.into_owned(), key_at, mergeable)
+                }
+                (_, key_at) => {
+                    return Err(self.refusal(key_at, "a key must be plain text".to_owned()));
+                }
+            };
+            let (event, value_at) = self.next()?;
+            self.path.push(Step::Field(key.clone().into()));
+            let node = self.node(event, value_at)?;
+            if mergeable {
+                mapping
+                    .merge(node)
+                    .map_err(|text| self.refusal(key_at, text))?;
+            } else if !mapping.insert(&key, node, key_at) {
+                let text = format!("the key `{key}` is there twice: remove one of them");
+                return Err(self.refusal(key_at, text));
+            }
+            self.path.pop();
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        at: Position,
+    ) -> Result<Value, Note> {
+        self.check_tag(tag, at)?;
+        let as_text = tag.is_some_and(|tag| is_bare(tag) || tag.suffix == "str");
+        if style != ScalarStyle::Plain || as_text {
+            return Ok(Value::String(text.to_owned()));
+        }
+        self.note_trap(text, true, at);
+        scalar::resolve(text).map_err(|text| self.refusal(at, text))
+    }
+
+    fn note_trap(&mut self, text: &str, plain: bool, at: Position) {
+        if let Some(text) = scalar::trap(text).filter(|_| plain) {
+            let path = self.path.clone();
+            self.notes.push(Note { at, path, text });
+        }
+    }
+
+    fn check_tag(&self, tag: Option<&Tag>, at: Position) -> Result<(), Note> {
+        match tag {
+            Some(tag) if !tag.is_yaml_core_schema() && !is_bare(tag) => {
+                Err(self.refusal(at, format!("the tag `{tag}` means nothing here: remove it")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn count_copy(&mut self, weight: usize, at: Position) -> Result<(), Note> {
+        self.copied = self.copied.saturating_add(weight);
+        if self.copied > MAX_COPIED_BYTES {
+            let text = "anchors and aliases copy too much: write the values out".to_owned();
+            return Err(self.refusal(at, text));
+        }
+        Ok(())
+    }
+
+    /// Nothing but the end may follow, which is also where late syntax errors come up.
+    fn end_of_document(&mut self) -> Result<(), Note> {
+        loop {
+            match self.next()? {
+                (Event::StreamEnd, _) => return Ok(()),
+                (Event::DocumentEnd, _) => {}
+                (_, at) => {
+                    let text = "a second document without `---`: put `---` before it";
+                    return Err(self.refusal(at, text.to_owned()));
+                }
+            }
+        }
+    }
+
+    fn refusal(&self, at: Position, text: String) -> Note {
+        let path = self.path.clone();
+        Note { at, path, text }
+    }
+
+    fn not_yaml(&self, error: &ScanError) -> Note {
+        let text = format!("not YAML: {}", error.info());
+        self.refusal(position(*error.marker()), text)
+    }
+}
+
+impl Node {
+    fn new(value: Value, at: Position, inside: Inside, weight: usize) -> Self {
+        let spans = Spans { at, inside };
+        Self {
+            value,
+            spans,
+            weight,
+        }
+    }
+}
+
+/// A mapping that is being composed.
+#[derive(Default)]
+struct Mapping {
+    fields: Map<String, Value>,
+    spans: Vec<(Box<str>, Spans)>,
+    /// From `<<`: what the mapping's own keys win over.
+    merged: Vec<Node>,
+    weight: usize,
+}
+
+impl Mapping {
+    fn insert(&mut self, key: &str, mut node: Node, key_at: Position) -> bool {
+        node.spans.at = key_at;
+        self.weight += node.weight + key.len();
+        self.spans.push((key.into(), node.spans));
+        self.fields.insert(key.to_owned(), node.value).is_none()
+    }
+
+    fn merge(&mut self, node: Node) -> Result<(), String> {
+        match (&node.value, &node.spans.inside) {
+            (Value::Object(_), _) => self.merged.push(node),
+            (Value::Array(items), Inside::Items(spans)) if items.iter().all(Value::is_object) => {
+                for (value, spans) in items.iter().zip(spans) {
+                    let (value, spans) = (value.clone(), spans.clone());
+                    self.merged.push(Node {
+                        value,
+                        spans,
+                        weight: 0,
+                    });
+                }
+            }
+            _ => return Err("`<<` takes a mapping or a sequence of mappings".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, at: Position) -> Node {
+        for node in std::mem::take(&mut self.merged) {
+            self.weight += node.weight;
+            let (Value::Object(fields), Inside::Fields(spans)) = (node.value, node.spans.inside)
+            else {
+                continue;
+            };
+            let new = |key: &str| !self.fields.contains_key(key);
+            self.spans
+                .extend(spans.into_iter().filter(|(key, _)| new(key)));
+            for (key, value) in fields {
+                self.fields.entry(key).or_insert(value);
+            }
+        }
+        let inside = Inside::Fields(self.spans);
+        Node::new(
+            Value::Object(self.fields),
+            at,
+            inside,
+            NODE_WEIGHT + self.weight,
+        )
+    }
+}
+
+/// `!` alone: whatever it looks like, it is text.
+fn is_bare(tag: &Tag) -> bool {
+    tag.handle.is_empty() && tag.suffix == "!"
+}
+
+fn position(marker: Marker) -> Position {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Position {
+        line: number(marker.line()).max(1),
+        column: number(marker.col()).saturating_add(1),
+    }
+}
+
+/// The deepest object of Gateway API has about 12 levels; recursion costs stack.
+const MAX_DEPTH: usize = 64;
+
+/// What aliases of one document may copy: far above any real use, far below what hurts (the
+/// "billion laughs").
+const MAX_COPIED_BYTES: usize = 4 << 20;
+
+/// About what a node takes beside its text.
+const NODE_WEIGHT: usize = 64;
+
+#[cfg(test)]
+mod tests;

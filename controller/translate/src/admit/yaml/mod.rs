@@ -1,0 +1,13 @@
+//! YAML as a stream of documents, each a JSON value that knows where its fields stand.
+//!
+//! The parser is `saphyr-parser`; what an API server's clients add to it is here: duplicate keys are
+//! refused, aliases are bounded, and what kubectl (YAML 1.1) reads differently is pointed out.
+
+mod compose;
+mod scalar;
+mod spans;
+mod split;
+
+pub(super) use compose::{Composed, Note, compose};
+pub(super) use spans::Spans;
+pub(super) use split::split;

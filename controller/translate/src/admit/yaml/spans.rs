@@ -1,0 +1,51 @@
+//! Where each field of a document stands.
+
+use crate::admit::path::{FieldPath, Step};
+
+/// A place in a text, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// The places of a value and of all in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Spans {
+    /// Of a mapping's entry: where its key stands.
+    pub(crate) at: Position,
+    pub(super) inside: Inside,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Inside {
+    Scalar,
+    Fields(Vec<(Box<str>, Spans)>),
+    Items(Vec<Spans>),
+}
+
+impl Spans {
+    /// Where `path` stands, or the nearest field above it that was written.
+    pub(crate) fn nearest(&self, path: &FieldPath) -> Position {
+        let mut spans = self;
+        for step in path.steps() {
+            match spans.child(step) {
+                Some(child) => spans = child,
+                None => break,
+            }
+        }
+        spans.at
+    }
+
+    /// The places of one item of the sequence `field` of this mapping.
+    pub(crate) fn child(&self, step: &Step) -> Option<&Self> {
+        match (&self.inside, step) {
+            (Inside::Fields(fields), Step::Field(name)) => fields
+                .iter()
+                .find(|(key, _)| key.as_ref() == name)
+                .map(|(_, spans)| spans),
+            (Inside::Items(items), Step::Item(index)) => items.get(*index),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Our `Backend`: something that serves and is no Service.
+
+use std::num::{NonZeroU16, NonZeroU32};
+
+use serde::{Deserialize, Serialize};
+
+use super::ObjectMeta;
+
+/// A `Backend`.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct Backend {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: BackendSpec,
+}
+
+/// Where a backend is: exactly one of `addresses`, `dns` and `unix`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct BackendSpec {
+    /// Listed hosts.
+    #[serde(default)]
+    pub addresses: Vec<BackendHost>,
+    /// Every address of a DNS name.
+    #[serde(default)]
+    pub dns: Option<BackendDns>,
+    /// A unix stream socket.
+    #[serde(default)]
+    pub unix: Option<BackendUnix>,
+    /// What it speaks.
+    #[serde(default)]
+    pub protocol: BackendProtocol,
+}
+
+/// A listed host.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct BackendHost {
+    /// Address or DNS name.
+    pub host: String,
+    /// Port.
+    pub port: NonZeroU16,
+    /// Share relative to the other hosts.
+    #[serde(default = "one")]
+    pub weight: NonZeroU32,
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+/// A DNS name.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct BackendDns {
+    /// The name.
+    pub name: String,
+    /// Port.
+    pub port: NonZeroU16,
+    /// Looked up at least this often.
+    #[serde(default)]
+    pub refresh: Option<String>,
+}
+
+/// A unix stream socket.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct BackendUnix {
+    /// Its path.
+    pub path: String,
+}
+
+/// What a backend speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum BackendProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http,
+    /// HTTP/2 without TLS.
+    H2c,
+    /// HTTP over TLS.
+    Https,
+    /// Bytes.
+    Tcp,
+}

@@ -1,0 +1,95 @@
+//! Secret, `ConfigMap` and Namespace.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::ObjectMeta;
+
+/// A Secret.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Secret {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Its type, such as `kubernetes.io/tls`.
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    /// Its entries.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub data: BTreeMap<String, Base64>,
+    /// Entries as text; they win, as on an API server.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub string_data: BTreeMap<String, SecretText>,
+}
+
+impl Secret {
+    /// The bytes of an entry.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Option<&[u8]> {
+        let text = self.string_data.get(key).map(|text| text.0.as_bytes());
+        text.or_else(|| self.data.get(key).map(|bytes| bytes.0.as_slice()))
+    }
+}
+
+/// Bytes that are written in base64. Debug output shows their number alone.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Base64(pub Vec<u8>);
+
+impl fmt::Debug for Base64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl<'de> Deserialize<'de> for Base64 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut text = String::deserialize(deserializer)?;
+        // Go's decoder, which an API server uses, passes over line breaks.
+        text.retain(|c| c != '\n' && c != '\r');
+        let bytes = BASE64_STANDARD.decode(text).map_err(de::Error::custom)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for Base64 {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&BASE64_STANDARD.encode(&self.0))
+    }
+}
+
+/// Secret text. Debug output shows its length alone.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SecretText(pub String);
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// A `ConfigMap`.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigMap {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// Its entries.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub data: BTreeMap<String, String>,
+    /// Its entries that are no text.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub binary_data: BTreeMap<String, Base64>,
+}
+
+/// A Namespace: its labels count.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct Namespace {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+}

@@ -1,0 +1,87 @@
+//! EndpointSlice.
+
+use serde::{Deserialize, Serialize};
+
+use super::{ObjectMeta, TransportProtocol};
+
+/// The label that names a slice's Service.
+pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+
+/// An EndpointSlice.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSlice {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What its addresses are.
+    pub address_type: AddressType,
+    /// Its endpoints.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub endpoints: Vec<Endpoint>,
+    /// The ports of every endpoint.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub ports: Vec<EndpointPort>,
+}
+
+/// What addresses are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum AddressType {
+    /// IPv4 addresses.
+    IPv4,
+    /// IPv6 addresses.
+    IPv6,
+    /// DNS names.
+    #[serde(rename = "FQDN")]
+    Fqdn,
+}
+
+/// An endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Its addresses, all of which mean the same; the first is used.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub addresses: Vec<String>,
+    /// Its state.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub conditions: EndpointConditions,
+    /// Its node.
+    #[serde(default)]
+    pub node_name: Option<String>,
+    /// Its zone.
+    #[serde(default)]
+    pub zone: Option<String>,
+}
+
+/// The state of an endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct EndpointConditions {
+    /// Takes requests; unknown means that it does.
+    #[serde(default)]
+    pub ready: Option<bool>,
+    /// Could take requests, terminating or not; unknown means as `ready`.
+    #[serde(default)]
+    pub serving: Option<bool>,
+    /// Is about to end; unknown means that it is not.
+    #[serde(default)]
+    pub terminating: Option<bool>,
+}
+
+/// A port of a slice.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointPort {
+    /// The name of the Service's port.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub name: String,
+    /// The number on the endpoint.
+    #[serde(default)]
+    pub port: Option<u16>,
+    /// Its transport.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub protocol: TransportProtocol,
+    /// What is spoken there.
+    #[serde(default)]
+    pub app_protocol: Option<String>,
+}

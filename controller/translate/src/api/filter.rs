@@ -1,0 +1,215 @@
+//! Filters of HTTP rules and of their backends.
+
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+
+use super::BackendObjectReference;
+
+/// A filter: its type, and the field of that type.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpRouteFilter {
+    /// Which field is set.
+    #[serde(rename = "type")]
+    pub kind: FilterType,
+    /// Edits request headers.
+    #[serde(default)]
+    pub request_header_modifier: Option<HeaderFilter>,
+    /// Edits response headers.
+    #[serde(default)]
+    pub response_header_modifier: Option<HeaderFilter>,
+    /// Copies requests elsewhere.
+    #[serde(default)]
+    pub request_mirror: Option<MirrorFilter>,
+    /// Answers with a redirect.
+    #[serde(default)]
+    pub request_redirect: Option<RedirectFilter>,
+    /// Rewrites host and path.
+    #[serde(default)]
+    pub url_rewrite: Option<RewriteFilter>,
+    /// Cross-origin resource sharing.
+    #[serde(default)]
+    pub cors: Option<CorsFilter>,
+    /// A filter of another kind.
+    #[serde(default)]
+    pub extension_ref: Option<LocalObjectReference>,
+}
+
+/// The types of filters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum FilterType {
+    /// Edits request headers.
+    RequestHeaderModifier,
+    /// Edits response headers.
+    ResponseHeaderModifier,
+    /// Copies requests elsewhere.
+    RequestMirror,
+    /// Answers with a redirect.
+    RequestRedirect,
+    /// Rewrites host and path.
+    URLRewrite,
+    /// Cross-origin resource sharing.
+    #[serde(rename = "CORS")]
+    Cors,
+    /// Asks another service whether the request may pass.
+    ExternalAuth,
+    /// A filter of another kind.
+    ExtensionRef,
+    /// One of a later version of the API.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Edits of headers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct HeaderFilter {
+    /// Replaced.
+    #[serde(default)]
+    pub set: Vec<Header>,
+    /// Appended.
+    #[serde(default)]
+    pub add: Vec<Header>,
+    /// Taken out.
+    #[serde(default)]
+    pub remove: Vec<String>,
+}
+
+/// A header field.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Header {
+    /// Name.
+    pub name: String,
+    /// Value.
+    pub value: String,
+}
+
+/// Copies requests elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MirrorFilter {
+    /// Where to.
+    pub backend_ref: BackendObjectReference,
+    /// How many of a hundred.
+    #[serde(default)]
+    pub percent: Option<u32>,
+    /// How many, as a fraction.
+    #[serde(default)]
+    pub fraction: Option<Fraction>,
+}
+
+/// A fraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Fraction {
+    /// How many.
+    pub numerator: u32,
+    /// Out of how many.
+    #[serde(default = "hundred")]
+    pub denominator: u32,
+}
+
+fn hundred() -> u32 {
+    100
+}
+
+/// Answers with a redirect.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RedirectFilter {
+    /// `http` or `https`.
+    #[serde(default)]
+    pub scheme: Option<String>,
+    /// Host.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// Path.
+    #[serde(default)]
+    pub path: Option<PathModifier>,
+    /// Port.
+    #[serde(default)]
+    pub port: Option<NonZeroU16>,
+    /// 301, 302, 303, 307 or 308.
+    #[serde(default = "found")]
+    pub status_code: u16,
+}
+
+fn found() -> u16 {
+    302
+}
+
+/// Rewrites host and path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct RewriteFilter {
+    /// Host.
+    #[serde(default)]
+    pub hostname: Option<String>,
+    /// Path.
+    #[serde(default)]
+    pub path: Option<PathModifier>,
+}
+
+/// A new path: its type, and the field of that type.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PathModifier {
+    /// Which field is set.
+    #[serde(rename = "type")]
+    pub kind: PathModifierType,
+    /// In the place of the whole path.
+    #[serde(default)]
+    pub replace_full_path: Option<String>,
+    /// In the place of the matched prefix.
+    #[serde(default)]
+    pub replace_prefix_match: Option<String>,
+}
+
+/// What of a path is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum PathModifierType {
+    /// All of it.
+    ReplaceFullPath,
+    /// The matched prefix.
+    ReplacePrefixMatch,
+    /// One of a later version of the API.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Cross-origin resource sharing.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CorsFilter {
+    /// Origins, or `*`.
+    #[serde(default)]
+    pub allow_origins: Vec<String>,
+    /// Whether credentials may be sent.
+    #[serde(default)]
+    pub allow_credentials: Option<bool>,
+    /// Methods, or `*`.
+    #[serde(default)]
+    pub allow_methods: Vec<String>,
+    /// Request headers, or `*`.
+    #[serde(default)]
+    pub allow_headers: Vec<String>,
+    /// Response headers that scripts may read, or `*`.
+    #[serde(default)]
+    pub expose_headers: Vec<String>,
+    /// Seconds that a preflight answer may be kept.
+    #[serde(default = "five")]
+    pub max_age: u32,
+}
+
+fn five() -> u32 {
+    5
+}
+
+/// An object in the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct LocalObjectReference {
+    /// Group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+}

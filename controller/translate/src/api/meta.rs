@@ -1,0 +1,45 @@
+//! What every Kubernetes object has.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use xds::model::ObjectName;
+
+/// The metadata of an object, as far as it is read.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectMeta {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Its namespace; empty for kinds without one.
+    #[serde(default)]
+    pub namespace: String,
+    /// Its labels.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// When it was created; unknown for an object from a file.
+    #[serde(default)]
+    pub creation_timestamp: Option<Timestamp>,
+    /// Counts the changes of its spec; 0 for an object from a file.
+    #[serde(default)]
+    pub generation: i64,
+}
+
+impl ObjectMeta {
+    /// Namespace and name.
+    #[must_use]
+    pub fn object_name(&self) -> ObjectName {
+        ObjectName::new(&self.namespace, &self.name)
+    }
+
+    /// Seconds from 1970 to its creation; 0 where that is unknown, so equal age.
+    #[must_use]
+    pub fn created(&self) -> i64 {
+        self.creation_timestamp.map_or(0, Timestamp::as_second)
+    }
+}

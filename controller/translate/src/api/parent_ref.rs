@@ -1,0 +1,38 @@
+//! References from a route to what it attaches to.
+
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+
+use super::GATEWAY_GROUP;
+
+/// What a route attaches to; its status echoes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ParentReference {
+    /// Group.
+    #[serde(default = "gateway_group")]
+    pub group: String,
+    /// Kind.
+    #[serde(default = "gateway")]
+    pub kind: String,
+    /// Namespace; the route's by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+    /// A listener's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section_name: Option<String>,
+    /// A listener's port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<NonZeroU16>,
+}
+
+fn gateway_group() -> String {
+    GATEWAY_GROUP.to_owned()
+}
+
+fn gateway() -> String {
+    "Gateway".to_owned()
+}

@@ -1,0 +1,43 @@
+//! What the kinds have in common.
+
+use super::ObjectMeta;
+
+/// A kind of object.
+pub trait Resource {
+    /// Its API group; empty for the core group.
+    const GROUP: &'static str;
+    /// The version that is read.
+    const VERSION: &'static str;
+    /// Its name.
+    const KIND: &'static str;
+
+    /// The object's metadata.
+    fn metadata(&self) -> &ObjectMeta;
+}
+
+macro_rules! resources {
+    ($($type:ident: $group:expr, $version:literal, $kind:literal;)*) => {$(
+        impl Resource for super::$type {
+            const GROUP: &'static str = $group;
+            const VERSION: &'static str = $version;
+            const KIND: &'static str = $kind;
+
+            fn metadata(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+        }
+    )*};
+}
+
+resources! {
+    Gateway: super::GATEWAY_GROUP, "v1", "Gateway";
+    HttpRoute: super::GATEWAY_GROUP, "v1", "HTTPRoute";
+    ReferenceGrant: super::GATEWAY_GROUP, "v1", "ReferenceGrant";
+    Service: "", "v1", "Service";
+    EndpointSlice: "discovery.k8s.io", "v1", "EndpointSlice";
+    Secret: "", "v1", "Secret";
+    ConfigMap: "", "v1", "ConfigMap";
+    Namespace: "", "v1", "Namespace";
+    Backend: super::OWN_GROUP, "v1alpha1", "Backend";
+    TrafficPolicy: super::OWN_GROUP, "v1alpha1", "TrafficPolicy";
+}

@@ -1,0 +1,262 @@
+//! Our `TrafficPolicy`: what Gateway API has no field for.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use serde::{Deserialize, Serialize};
+
+use super::ObjectMeta;
+
+/// A `TrafficPolicy`.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct TrafficPolicy {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: TrafficPolicySpec,
+}
+
+/// What a policy says, and of what. A field that is not there is left to the next wider target.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrafficPolicySpec {
+    /// What it aims at, in its own namespace.
+    #[serde(default)]
+    pub target_refs: Vec<PolicyTargetReference>,
+    /// The access log.
+    #[serde(default)]
+    pub access_log: Option<AccessLogSpec>,
+    /// Limits and timeouts.
+    #[serde(default)]
+    pub limits: Option<LimitsSpec>,
+    /// Believes the last so many hops; excludes `trustedSources`.
+    #[serde(default)]
+    pub trusted_hops: Option<NonZeroU32>,
+    /// Believes peers in these networks; excludes `trustedHops`.
+    #[serde(default)]
+    pub trusted_sources: Option<Vec<String>>,
+    /// PROXY protocol.
+    #[serde(default)]
+    pub proxy_protocol: Option<ProxyProtocolSpec>,
+    /// How paths are normalised.
+    #[serde(default)]
+    pub path_options: Option<PathOptionsSpec>,
+    /// How many retries are borne.
+    #[serde(default)]
+    pub retry_budget: Option<RetryBudgetSpec>,
+    /// When an endpoint is put aside.
+    #[serde(default)]
+    pub ejection: Option<EjectionSpec>,
+}
+
+/// What a policy aims at; its status echoes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyTargetReference {
+    /// Group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// A listener of a Gateway, or a named rule of a route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section_name: Option<String>,
+}
+
+/// The access log.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct AccessLogSpec {
+    /// Off altogether. The field is not called `off`: kubectl reads that as `false`.
+    #[serde(default, rename = "disabled")]
+    pub off: bool,
+    /// Text or JSON.
+    #[serde(default)]
+    pub format: AccessLogFormat,
+    /// Share of the requests, 0 to 1.
+    #[serde(default = "every_request")]
+    pub sample: f64,
+    /// Which requests.
+    #[serde(default)]
+    pub filter: AccessLogFilterSpec,
+}
+
+fn every_request() -> f64 {
+    1.0
+}
+
+/// Form of the access log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessLogFormat {
+    /// A line to read.
+    #[default]
+    Text,
+    /// A line of JSON.
+    Json,
+}
+
+/// Which requests are logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessLogFilterSpec {
+    /// This status or a higher one.
+    #[serde(default)]
+    pub status_at_least: Option<u16>,
+    /// This long or longer.
+    #[serde(default)]
+    pub duration_at_least: Option<String>,
+}
+
+/// Limits and timeouts; durations are Gateway API's, `0s` means none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsSpec {
+    /// Longest request line in bytes.
+    #[serde(default)]
+    pub request_line_bytes: Option<NonZeroU32>,
+    /// Largest head in bytes.
+    #[serde(default)]
+    pub head_bytes: Option<NonZeroU32>,
+    /// Most header fields.
+    #[serde(default)]
+    pub header_fields: Option<NonZeroU32>,
+    /// Largest request body in bytes.
+    #[serde(default)]
+    pub request_body_bytes: Option<NonZeroU64>,
+    /// Time for a request's head.
+    #[serde(default)]
+    pub head_timeout: Option<String>,
+    /// Time between bytes of a request's body.
+    #[serde(default)]
+    pub body_idle_timeout: Option<String>,
+    /// Least rate of a request's body in bytes a second; 0 means none.
+    #[serde(default)]
+    pub body_min_rate: Option<u32>,
+    /// Time between bytes of a response or tunnel.
+    #[serde(default)]
+    pub stream_idle_timeout: Option<String>,
+    /// Time a client may refuse to take bytes.
+    #[serde(default)]
+    pub write_idle_timeout: Option<String>,
+    /// Time between requests of a connection.
+    #[serde(default)]
+    pub keep_alive_timeout: Option<String>,
+    /// Requests of a connection.
+    #[serde(default)]
+    pub requests_per_connection: Option<NonZeroU64>,
+    /// Age of a connection.
+    #[serde(default)]
+    pub connection_age: Option<String>,
+    /// Time to connect to a backend.
+    #[serde(default)]
+    pub connect_timeout: Option<String>,
+    /// Time from the last request byte sent to the response head.
+    #[serde(default)]
+    pub response_head_timeout: Option<String>,
+    /// Connections to one service.
+    #[serde(default)]
+    pub upstream_connections: Option<NonZeroU32>,
+    /// Requests that wait for a connection to one service.
+    #[serde(default)]
+    pub upstream_pending: Option<NonZeroU32>,
+}
+
+/// PROXY protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyProtocolSpec {
+    /// Whether it is read from clients.
+    #[serde(rename = "in")]
+    pub inbound: ProxyProtocolIn,
+    /// Networks it is believed from; none means everyone.
+    #[serde(default)]
+    pub trusted_sources: Vec<String>,
+}
+
+/// Whether a PROXY protocol header is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum ProxyProtocolIn {
+    /// Never. The value is not called `Off`: kubectl reads that as `false`.
+    #[serde(rename = "Disabled")]
+    Off,
+    /// Where there is one.
+    Optional,
+    /// Always.
+    Required,
+}
+
+/// How paths are normalised.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PathOptionsSpec {
+    /// `//` becomes `/`.
+    #[serde(default)]
+    pub merge_slashes: bool,
+    /// What becomes of `%2F`.
+    #[serde(default)]
+    pub escaped_slash: EscapedSlashAction,
+}
+
+/// What becomes of `%2F`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum EscapedSlashAction {
+    /// Stays.
+    #[default]
+    Keep,
+    /// 400.
+    Reject,
+}
+
+/// How many retries are borne.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub struct RetryBudgetSpec {
+    /// Retries in flight, in percent of the requests in flight.
+    #[serde(default = "twenty")]
+    pub percent: u32,
+    /// Retries in flight that are always allowed.
+    #[serde(default = "ten")]
+    pub floor: u32,
+}
+
+fn twenty() -> u32 {
+    20
+}
+
+fn ten() -> u32 {
+    10
+}
+
+/// When an endpoint is put aside.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EjectionSpec {
+    /// Failures in a row.
+    #[serde(default = "five")]
+    pub consecutive_failures: NonZeroU32,
+    /// For how long the first time.
+    #[serde(default = "thirty_seconds")]
+    pub base: String,
+    /// For how long at most.
+    #[serde(default = "five_minutes")]
+    pub max: String,
+    /// Most endpoints put aside at once, in percent.
+    #[serde(default = "fifty")]
+    pub max_percent: u32,
+}
+
+fn five() -> NonZeroU32 {
+    NonZeroU32::new(5).unwrap_or(NonZeroU32::MIN)
+}
+
+fn thirty_seconds() -> String {
+    "30s".to_owned()
+}
+
+fn five_minutes() -> String {
+    "5m".to_owned()
+}
+
+fn fifty() -> u32 {
+    50
+}

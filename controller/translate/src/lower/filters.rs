@@ -1,0 +1,164 @@
+//! The filters of a rule or of one of its backends.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use xds::model::{Filters, Fraction, Mirror};
+
+use super::rule::Notes;
+use super::{cors, header_edit, rewrite};
+use crate::api::{self, FilterType, HttpRouteFilter, HttpRouteMatch, MirrorFilter};
+use crate::problem::Problem;
+use crate::resolve::World;
+use crate::resolve::backend::BackendReference;
+use crate::status::Reason;
+
+/// Where filters stand.
+pub(crate) struct Scope<'s> {
+    pub(crate) world: &'s World<'s>,
+    /// The route's namespace.
+    pub(crate) namespace: &'s str,
+    /// The rule's matches.
+    pub(crate) matches: &'s [HttpRouteMatch],
+}
+
+/// Lowers the filters listed at `at`.
+pub(crate) fn lower(
+    scope: &Scope<'_>,
+    specs: &[HttpRouteFilter],
+    at: impl fmt::Display,
+    notes: &mut Notes,
+) -> Filters {
+    let mut filters = Filters::default();
+    for (index, spec) in specs.iter().enumerate() {
+        let refs_before = notes.refs.len();
+        let result = add(scope, spec, &mut filters, notes);
+        for problem in notes.refs.iter_mut().skip(refs_before) {
+            problem.field = format!("{at}[{index}].{}", problem.field);
+        }
+        notes.keep(result.map_err(|problem| problem.under(format_args!("{at}[{index}]"))));
+    }
+    if filters.redirect.is_some() && filters.rewrite.is_some() {
+        let message = "RequestRedirect and URLRewrite exclude each other: keep one of them";
+        notes
+            .problems
+            .push(Problem::new(Reason::IncompatibleFilters, at, message));
+    }
+    filters
+}
+
+fn add(
+    scope: &Scope<'_>,
+    spec: &HttpRouteFilter,
+    filters: &mut Filters,
+    notes: &mut Notes,
+) -> Result<(), Problem> {
+    match spec.kind {
+        FilterType::RequestHeaderModifier => {
+            let edit = header_edit::lower(present(spec.request_header_modifier.as_ref())?);
+            put(&mut filters.request_headers, edit, "requestHeaderModifier")
+        }
+        FilterType::ResponseHeaderModifier => {
+            let edit = header_edit::lower(present(spec.response_header_modifier.as_ref())?);
+            put(
+                &mut filters.response_headers,
+                edit,
+                "responseHeaderModifier",
+            )
+        }
+        FilterType::RequestRedirect => {
+            let redirect = present(spec.request_redirect.as_ref())?;
+            let redirect = rewrite::redirect(redirect, scope.matches);
+            put(&mut filters.redirect, redirect, "requestRedirect")
+        }
+        FilterType::URLRewrite => {
+            let rewrite = rewrite::rewrite(present(spec.url_rewrite.as_ref())?, scope.matches);
+            put(&mut filters.rewrite, rewrite, "urlRewrite")
+        }
+        FilterType::Cors => {
+            let cors = cors::lower(present(spec.cors.as_ref())?);
+            put(&mut filters.cors, cors, "cors")
+        }
+        FilterType::RequestMirror => {
+            let mirror = mirror(scope, present(spec.request_mirror.as_ref())?, notes);
+            let mirror = mirror.map_err(|problem| problem.under("requestMirror"))?;
+            filters.mirrors.extend(mirror);
+            Ok(())
+        }
+        FilterType::ExternalAuth | FilterType::ExtensionRef | FilterType::Unknown => {
+            notes.fails_closed = true;
+            Err(unsupported(spec.kind))
+        }
+    }
+}
+
+/// The field that belongs to a filter's type.
+fn present<T>(field: Option<&T>) -> Result<&T, Problem> {
+    field.ok_or_else(|| {
+        let message = "the field of this type is missing: add it";
+        Problem::new(Reason::UnsupportedValue, "type", message)
+    })
+}
+
+/// Puts a filter where there is none of its type yet.
+fn put<T>(
+    place: &mut Option<T>,
+    filter: Result<T, Problem>,
+    field: &'static str,
+) -> Result<(), Problem> {
+    let filter = filter.map_err(|problem| problem.under(field))?;
+    if place.replace(filter).is_none() {
+        return Ok(());
+    }
+    let message = "this type of filter is there already: keep one of them";
+    Err(Problem::new(Reason::IncompatibleFilters, "type", message))
+}
+
+/// Such a filter may be what keeps requests out, so its rule is carried, but answers with 500.
+fn unsupported(kind: FilterType) -> Problem {
+    let message = format!(
+        "filters of type {kind:?} are not supported: remove it; until then the rule answers with \
+         500, so that nothing passes unchecked"
+    );
+    Problem::new(Reason::UnsupportedValue, "type", message)
+}
+
+/// A mirror that leads nowhere is left out: the request itself is not to suffer for it.
+fn mirror(
+    scope: &Scope<'_>,
+    spec: &MirrorFilter,
+    notes: &mut Notes,
+) -> Result<Option<Mirror>, Problem> {
+    let fraction = fraction(spec)?;
+    let reference = BackendReference::from(&spec.backend_ref);
+    let (target, problem) = scope
+        .world
+        .follow::<api::HttpRoute>(scope.namespace, reference);
+    let Some(problem) = problem else {
+        return Ok(Some(Mirror { target, fraction }));
+    };
+    notes.refs.push(problem.under("requestMirror.backendRef"));
+    Ok(None)
+}
+
+fn fraction(spec: &MirrorFilter) -> Result<Option<Fraction>, Problem> {
+    let (numerator, denominator, field) = match (spec.percent, spec.fraction) {
+        (None, None) => return Ok(None),
+        (Some(percent), None) => (percent, 100, "percent"),
+        (None, Some(fraction)) => (fraction.numerator, fraction.denominator, "fraction"),
+        (Some(_), Some(_)) => {
+            let message = "percent and fraction exclude each other: keep one of them";
+            return Err(Problem::new(Reason::UnsupportedValue, "percent", message));
+        }
+    };
+    let denominator = NonZeroU32::new(denominator).filter(|it| it.get() >= numerator);
+    let denominator = denominator.ok_or_else(|| {
+        let message = "no fraction of the requests: use a numerator of at most the denominator, \
+                       and a denominator of at least 1";
+        Problem::new(Reason::UnsupportedValue, field, message)
+    })?;
+    Ok(Some(Fraction {
+        numerator,
+        denominator,
+    }))
+}

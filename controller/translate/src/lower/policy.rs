@@ -1,0 +1,181 @@
+//! What a traffic policy says.
+
+use std::net::IpAddr;
+
+use xds::model::{
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, PolicySpec,
+    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
+};
+
+use super::rule::duration;
+use crate::api::{
+    self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, LimitsSpec,
+    PathOptionsSpec, ProxyProtocolSpec, TrafficPolicySpec,
+};
+use crate::problem::Problem;
+use crate::status::Reason;
+
+/// Lowers what a policy says, whatever it aims at.
+pub(crate) fn lower(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
+    let budget = spec.retry_budget.map(|budget| RetryBudget {
+        percent: budget.percent,
+        floor: budget.floor,
+    });
+    Ok(PolicySpec {
+        access_log: spec.access_log.as_ref().map(access_log).transpose()?,
+        limits: spec
+            .limits
+            .as_ref()
+            .map(limits)
+            .transpose()?
+            .unwrap_or_default(),
+        trust: trust(spec)?,
+        proxy_protocol: spec
+            .proxy_protocol
+            .as_ref()
+            .map(proxy_protocol)
+            .transpose()?,
+        path_options: spec.path_options.map(path_options),
+        retry_budget: budget,
+        ejection: spec.ejection.as_ref().map(ejection).transpose()?,
+    })
+}
+
+fn access_log(spec: &AccessLogSpec) -> Result<AccessLog, Problem> {
+    if !(0.0..=1.0).contains(&spec.sample) {
+        let message = format!("{} is no share of the requests: use 0 to 1", spec.sample);
+        return Err(invalid("spec.accessLog.sample", message));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and a million by the check above"
+    )]
+    let sample_per_million = (spec.sample * 1e6).round() as u32;
+    let at_least = spec.filter.duration_at_least.as_deref();
+    let at_least = at_least.map(|text| time(text, "spec.accessLog.filter.durationAtLeast"));
+    Ok(AccessLog {
+        off: spec.off,
+        format: match spec.format {
+            AccessLogFormat::Text => LogFormat::Text,
+            AccessLogFormat::Json => LogFormat::Json,
+        },
+        sample_per_million,
+        filter: AccessLogFilter {
+            status_at_least: spec.filter.status_at_least,
+            duration_at_least: at_least.transpose()?,
+        },
+    })
+}
+
+fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
+    let timeout = |text: &Option<String>, name: &str| {
+        let field = format!("spec.limits.{name}");
+        let time = text.as_deref().map(|text| time(text, &field));
+        time.map(|time| time.map(Timeout::from)).transpose()
+    };
+    Ok(Limits {
+        request_line_bytes: spec.request_line_bytes,
+        head_bytes: spec.head_bytes,
+        header_fields: spec.header_fields,
+        request_body_bytes: spec.request_body_bytes,
+        head_timeout: timeout(&spec.head_timeout, "headTimeout")?,
+        body_idle_timeout: timeout(&spec.body_idle_timeout, "bodyIdleTimeout")?,
+        body_min_rate: spec.body_min_rate,
+        stream_idle_timeout: timeout(&spec.stream_idle_timeout, "streamIdleTimeout")?,
+        write_idle_timeout: timeout(&spec.write_idle_timeout, "writeIdleTimeout")?,
+        keep_alive_timeout: timeout(&spec.keep_alive_timeout, "keepAliveTimeout")?,
+        requests_per_connection: spec.requests_per_connection,
+        connection_age: timeout(&spec.connection_age, "connectionAge")?,
+        connect_timeout: timeout(&spec.connect_timeout, "connectTimeout")?,
+        response_head_timeout: timeout(&spec.response_head_timeout, "responseHeadTimeout")?,
+        upstream_connections: spec.upstream_connections,
+        upstream_pending: spec.upstream_pending,
+    })
+}
+
+fn trust(spec: &TrafficPolicySpec) -> Result<Option<Trust>, Problem> {
+    match (spec.trusted_hops, &spec.trusted_sources) {
+        (None, None) => Ok(None),
+        (Some(hops), None) => Ok(Some(Trust::Hops(hops))),
+        (None, Some(sources)) => {
+            let sources = networks(sources, "spec.trustedSources")?;
+            Ok(Some(Trust::Sources(sources)))
+        }
+        (Some(_), Some(_)) => {
+            let message = "trustedHops and trustedSources exclude each other: keep one of them";
+            Err(invalid("spec.trustedHops", message))
+        }
+    }
+}
+
+fn proxy_protocol(spec: &ProxyProtocolSpec) -> Result<ProxyProtocolIn, Problem> {
+    Ok(ProxyProtocolIn {
+        mode: match spec.inbound {
+            api::ProxyProtocolIn::Off => ProxyProtocolMode::Off,
+            api::ProxyProtocolIn::Optional => ProxyProtocolMode::Optional,
+            api::ProxyProtocolIn::Required => ProxyProtocolMode::Required,
+        },
+        trusted_sources: networks(&spec.trusted_sources, "spec.proxyProtocol.trustedSources")?,
+    })
+}
+
+fn path_options(spec: PathOptionsSpec) -> PathOptions {
+    PathOptions {
+        merge_slashes: spec.merge_slashes,
+        escaped_slash: match spec.escaped_slash {
+            EscapedSlashAction::Keep => EscapedSlash::Keep,
+            EscapedSlashAction::Reject => EscapedSlash::Reject,
+        },
+    }
+}
+
+fn ejection(spec: &EjectionSpec) -> Result<Ejection, Problem> {
+    let base = time(&spec.base, "spec.ejection.base")?;
+    let max = time(&spec.max, "spec.ejection.max")?;
+    if max < base {
+        let message = "the longest ejection is shorter than the first: make it longer";
+        return Err(invalid("spec.ejection.max", message));
+    }
+    if spec.max_percent > 100 {
+        let message = format!("{} % is more than all: use 0 to 100", spec.max_percent);
+        return Err(invalid("spec.ejection.maxPercent", message));
+    }
+    Ok(Ejection {
+        consecutive_failures: spec.consecutive_failures,
+        base,
+        max,
+        max_percent: spec.max_percent,
+    })
+}
+
+fn time(text: &str, field: &str) -> Result<std::time::Duration, Problem> {
+    let parsed = duration(text, field).map(|duration| duration.0);
+    parsed.map_err(|problem| Problem {
+        reason: Reason::Invalid,
+        ..problem
+    })
+}
+
+fn networks(texts: &[String], list: &str) -> Result<Vec<(IpAddr, u8)>, Problem> {
+    let parsed = texts.iter().enumerate().map(|(index, text)| {
+        network(text).ok_or_else(|| {
+            let message = format!("`{text}` is not a network: use a form such as `10.0.0.0/8`");
+            invalid(&format!("{list}[{index}]"), message)
+        })
+    });
+    parsed.collect()
+}
+
+/// An address with a prefix length.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let length: u8 = length.parse().ok()?;
+    (length <= bits).then_some((address, length))
+}
+
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Invalid, field, message)
+}

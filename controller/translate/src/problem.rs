@@ -1,0 +1,62 @@
+//! What is wrong with an object, in the words of its status.
+
+use std::fmt;
+
+use crate::status::Reason;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) reason: Reason,
+    /// Where: `spec.rules[0].filters[1]`; empty where no field is to blame.
+    pub(crate) field: String,
+    /// What is wrong and what to do.
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(
+        reason: Reason,
+        field: impl fmt::Display,
+        message: impl fmt::Display,
+    ) -> Self {
+        Self {
+            reason,
+            field: field.to_string(),
+            message: message.to_string(),
+        }
+    }
+
+    /// Puts `prefix` before the field.
+    pub(crate) fn under(mut self, prefix: impl fmt::Display) -> Self {
+        self.field = if self.field.is_empty() {
+            prefix.to_string()
+        } else {
+            format!("{prefix}.{}", self.field)
+        };
+        self
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.field.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
+    }
+}
+
+/// All of them in one line, as far as someone would read it.
+pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> String {
+    let more = texts.len().saturating_sub(MOST_TOLD);
+    let mut told: Vec<String> = texts.take(MOST_TOLD).map(|text| text.to_string()).collect();
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told.join("; ")
+}
+
+/// Problems in one message. Kubernetes takes messages of 32 KiB, and users shorter ones.
+const MOST_TOLD: usize = 8;

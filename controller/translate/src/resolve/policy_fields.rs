@@ -1,0 +1,101 @@
+//! The fields of a traffic policy, one entry each: what it is called, where it may stand, and how to
+//! tell and take it away. Conflicts are settled field by field, so nothing else lists them.
+
+use xds::model::{PolicySpec, PolicyTarget, Trust};
+
+/// One field of a policy.
+pub(crate) struct Field {
+    /// As the user writes it, after `spec.`; see [`Field::path`].
+    pub(crate) name: &'static str,
+    pub(crate) reach: Reach,
+    pub(crate) is_set: fn(&PolicySpec) -> bool,
+    pub(crate) clear: fn(&mut PolicySpec),
+}
+
+impl Field {
+    /// Where it stands in this policy. Trust is one field with two spellings.
+    pub(crate) fn path(&self, spec: &PolicySpec) -> String {
+        let name = match &spec.trust {
+            Some(Trust::Sources(_)) if self.name == TRUST => "trustedSources",
+            _ => self.name,
+        };
+        format!("spec.{name}")
+    }
+}
+
+/// The targets that a field means something for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Known before there is a request: Gateways and listeners.
+    Connection,
+    /// Gateways, listeners, routes and rules.
+    Request,
+    /// Gateways, and what requests go to.
+    Upstream,
+    /// Everything.
+    Anywhere,
+}
+
+impl Reach {
+    pub(crate) fn holds(self, target: &PolicyTarget) -> bool {
+        match target {
+            PolicyTarget::Gateway(_) => true,
+            PolicyTarget::Listener(_) => self != Self::Upstream,
+            PolicyTarget::Route { .. } | PolicyTarget::Rule { .. } => {
+                matches!(self, Self::Request | Self::Anywhere)
+            }
+            PolicyTarget::Service(_) | PolicyTarget::Backend(_) => {
+                matches!(self, Self::Upstream | Self::Anywhere)
+            }
+        }
+    }
+
+    /// Where to put such a field, for messages.
+    pub(crate) fn targets(self) -> &'static str {
+        match self {
+            Self::Connection => "a Gateway or one of its listeners",
+            Self::Request => "a Gateway, a listener, a route or a rule",
+            Self::Upstream => "a Gateway, a Service or a Backend",
+            Self::Anywhere => "any target",
+        }
+    }
+}
+
+/// The first spelling of trust.
+const TRUST: &str = "trustedHops";
+
+macro_rules! fields {
+    ($($name:tt $reach:ident: $($path:ident).+;)*) => {
+        &[$(Field {
+            name: $name,
+            reach: Reach::$reach,
+            is_set: |spec| spec.$($path).+.is_some(),
+            clear: |spec| spec.$($path).+ = None,
+        }),*]
+    };
+}
+
+pub(crate) const FIELDS: &[Field] = fields! {
+    "accessLog" Request: access_log;
+    TRUST Connection: trust;
+    "proxyProtocol" Connection: proxy_protocol;
+    "pathOptions" Connection: path_options;
+    "retryBudget" Upstream: retry_budget;
+    "ejection" Upstream: ejection;
+    "limits.requestLineBytes" Connection: limits.request_line_bytes;
+    "limits.headBytes" Connection: limits.head_bytes;
+    "limits.headerFields" Connection: limits.header_fields;
+    "limits.headTimeout" Connection: limits.head_timeout;
+    "limits.keepAliveTimeout" Connection: limits.keep_alive_timeout;
+    "limits.requestsPerConnection" Connection: limits.requests_per_connection;
+    "limits.connectionAge" Connection: limits.connection_age;
+    "limits.requestBodyBytes" Request: limits.request_body_bytes;
+    "limits.bodyIdleTimeout" Request: limits.body_idle_timeout;
+    "limits.bodyMinRate" Request: limits.body_min_rate;
+    "limits.streamIdleTimeout" Request: limits.stream_idle_timeout;
+    "limits.writeIdleTimeout" Request: limits.write_idle_timeout;
+    "limits.connectTimeout" Anywhere: limits.connect_timeout;
+    "limits.responseHeadTimeout" Anywhere: limits.response_head_timeout;
+    "limits.upstreamConnections" Upstream: limits.upstream_connections;
+    "limits.upstreamPending" Upstream: limits.upstream_pending;
+};

@@ -1,0 +1,208 @@
+//! Conditions: their types, their reasons, and how they are judged.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::problem::{self, Problem};
+
+/// One condition of an object, or of a part of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// What is judged.
+    #[serde(rename = "type")]
+    pub kind: ConditionType,
+    /// The judgement.
+    pub status: ConditionStatus,
+    /// Why, in a word.
+    pub reason: Reason,
+    /// Why, and what to do.
+    pub message: Cow<'static, str>,
+    /// Which version of the object was judged.
+    pub observed_generation: i64,
+    /// The field to blame, if one is; no part of the Kubernetes form.
+    #[serde(skip)]
+    pub field: Option<String>,
+    /// Whether something else is to blame; no part of the Kubernetes form.
+    #[serde(skip)]
+    pub blame: Blame,
+}
+
+/// Whether a condition speaks of its own trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Blame {
+    /// Its own.
+    Own,
+    /// It follows from another condition, which says more.
+    Follows,
+}
+
+impl Condition {
+    /// Whether the user should look at it.
+    #[must_use]
+    pub fn is_unhappy(&self) -> bool {
+        self.status != self.kind.happy()
+    }
+}
+
+/// What is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum ConditionType {
+    /// The object is valid and wanted here.
+    Accepted,
+    /// Requests work.
+    Programmed,
+    /// Everything it refers to is there.
+    ResolvedRefs,
+    /// Another object, or another part of this one, claims the same. Happy when false.
+    Conflicted,
+    /// Some of its rules were dropped. Happy when false, and left out then.
+    PartiallyInvalid,
+    /// A policy has an effect.
+    Attached,
+}
+
+impl ConditionType {
+    fn happy(self) -> ConditionStatus {
+        match self {
+            Self::Conflicted | Self::PartiallyInvalid => ConditionStatus::False,
+            Self::Accepted | Self::Programmed | Self::ResolvedRefs | Self::Attached => {
+                ConditionStatus::True
+            }
+        }
+    }
+}
+
+/// A judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// Why, in a word: the reasons of Gateway API, and the few it has no word for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the names are Gateway API's and explained there"
+)]
+pub enum Reason {
+    Accepted,
+    AddressNotAssigned,
+    AddressNotUsable,
+    Attached,
+    BackendNotFound,
+    Conflicted,
+    HostnameConflict,
+    IncompatibleFilters,
+    Invalid,
+    InvalidCertificateRef,
+    InvalidKind,
+    InvalidParameters,
+    InvalidRouteKinds,
+    ListenersNotValid,
+    NoConflicts,
+    NoMatchingListenerHostname,
+    NoMatchingParent,
+    NotAllowedByListeners,
+    /// Ours: the target of a policy carries no traffic.
+    NotInUse,
+    Pending,
+    PortUnavailable,
+    Programmed,
+    ProtocolConflict,
+    RefNotPermitted,
+    ResolvedRefs,
+    TargetNotFound,
+    UnsupportedAddress,
+    UnsupportedProtocol,
+    UnsupportedValue,
+}
+
+impl fmt::Display for ConditionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// Writes the conditions of one version of an object.
+pub(crate) struct Conditions {
+    generation: i64,
+    list: Vec<Condition>,
+}
+
+impl Conditions {
+    pub(crate) fn of(generation: i64) -> Self {
+        Self {
+            generation,
+            list: Vec::with_capacity(2),
+        }
+    }
+
+    /// A condition as it should be.
+    pub(crate) fn happy(self, kind: ConditionType, reason: Reason, text: &'static str) -> Self {
+        self.with(kind, kind.happy(), reason, Cow::Borrowed(text), None)
+    }
+
+    /// The opposite, for the first problem's reason, naming all of them.
+    pub(crate) fn unhappy(self, kind: ConditionType, problems: &[Problem]) -> Self {
+        let Some(first) = problems.first() else {
+            return self;
+        };
+        let status = match kind.happy() {
+            ConditionStatus::True => ConditionStatus::False,
+            _ => ConditionStatus::True,
+        };
+        let message = match problems {
+            [only] => only.message.clone(),
+            _ => problem::join(problems.iter()),
+        };
+        let field = (!first.field.is_empty()).then(|| first.field.clone());
+        self.with(kind, status, first.reason, message.into(), field)
+    }
+
+    /// Any other condition.
+    pub(crate) fn with(
+        mut self,
+        kind: ConditionType,
+        status: ConditionStatus,
+        reason: Reason,
+        message: Cow<'static, str>,
+        field: Option<String>,
+    ) -> Self {
+        self.list.push(Condition {
+            kind,
+            status,
+            reason,
+            message,
+            observed_generation: self.generation,
+            field,
+            blame: Blame::Own,
+        });
+        self
+    }
+
+    /// Blames others for the condition written last.
+    pub(crate) fn that_follows(mut self) -> Self {
+        if let Some(last) = self.list.last_mut() {
+            last.blame = Blame::Follows;
+        }
+        self
+    }
+
+    pub(crate) fn done(self) -> Vec<Condition> {
+        self.list
+    }
+}

@@ -1,0 +1,200 @@
+//! The status of a Gateway.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
+use crate::api::{self, GatewayAddress, RouteGroupKind};
+use crate::problem::Problem;
+use crate::resolve::gateway::Gateway;
+use crate::resolve::listener::Listener;
+
+/// The status of a Gateway.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GatewayStatus {
+    /// Addresses it is reached at.
+    pub addresses: Vec<GatewayAddress>,
+    /// Of the Gateway as a whole.
+    pub conditions: Vec<Condition>,
+    /// Of each listener, in the order of the spec.
+    pub listeners: Vec<ListenerStatus>,
+}
+
+/// The status of a listener.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListenerStatus {
+    /// Its name.
+    pub name: String,
+    /// Kinds of routes it takes.
+    pub supported_kinds: Vec<RouteGroupKind>,
+    /// How many routes are attached to it.
+    pub attached_routes: u32,
+    /// Its conditions.
+    pub conditions: Vec<Condition>,
+}
+
+impl GatewayStatus {
+    pub(crate) fn of(gateway: &Gateway<'_>) -> Self {
+        let generation = gateway.object.metadata.generation;
+        let listeners = gateway.listeners.iter();
+        let conditions = programmed(accepted(Conditions::of(generation), gateway), gateway);
+        Self {
+            addresses: match &*gateway.refusals {
+                [] => gateway.addresses.reached_at.clone(),
+                _ => Vec::new(),
+            },
+            conditions: conditions.done(),
+            listeners: listeners
+                .map(|listener| ListenerStatus::of(gateway, listener))
+                .collect(),
+        }
+    }
+
+    /// A Gateway of a class that nobody here serves.
+    pub(crate) fn of_foreign(gateway: &api::Gateway, classes: &BTreeSet<String>) -> Self {
+        let classes: Vec<&str> = classes.iter().map(String::as_str).collect();
+        let message = format!(
+            "class `{}` is not served here: use `{}`",
+            gateway.spec.gateway_class_name,
+            classes.join("` or `")
+        );
+        let field = Some("spec.gatewayClassName".to_owned());
+        let unknown = |conditions: Conditions, kind, message: String, field| {
+            let status = ConditionStatus::Unknown;
+            conditions.with(kind, status, Reason::Pending, message.into(), field)
+        };
+        let conditions = Conditions::of(gateway.metadata.generation);
+        let conditions = unknown(conditions, Type::Accepted, message.clone(), field);
+        let conditions = unknown(conditions, Type::Programmed, message, None).that_follows();
+        Self {
+            addresses: Vec::new(),
+            conditions: conditions.done(),
+            listeners: Vec::new(),
+        }
+    }
+}
+
+fn accepted(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
+    if !gateway.refusals.is_empty() {
+        return conditions.unhappy(Type::Accepted, &gateway.refusals);
+    }
+    let broken = names(gateway, |listener| !listener.is_accepted());
+    let status = match broken.len() {
+        0 => return conditions.happy(Type::Accepted, Reason::Accepted, "the Gateway is valid"),
+        all if all == gateway.listeners.len() => ConditionStatus::False,
+        _ => ConditionStatus::True,
+    };
+    let message = format!("listeners `{}` are not valid", broken.join("`, `"));
+    conditions
+        .with(
+            Type::Accepted,
+            status,
+            Reason::ListenersNotValid,
+            message.into(),
+            None,
+        )
+        .that_follows()
+}
+
+fn programmed(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
+    if !gateway.refusals.is_empty() {
+        return invalid(conditions, "the Gateway is not accepted".into());
+    }
+    if !gateway.addresses.unusable.is_empty() {
+        return conditions.unhappy(Type::Programmed, &gateway.addresses.unusable);
+    }
+    if gateway.programmed().next().is_some() {
+        return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
+    }
+    let unusable: Vec<Problem> = gateway
+        .listeners
+        .iter()
+        .filter_map(|listener| listener.unusable.clone())
+        .collect();
+    if unusable.is_empty() {
+        return invalid(conditions, "no listener can be programmed".into());
+    }
+    conditions
+        .unhappy(Type::Programmed, &unusable)
+        .that_follows()
+}
+
+fn invalid(conditions: Conditions, message: Cow<'static, str>) -> Conditions {
+    let status = ConditionStatus::False;
+    conditions
+        .with(Type::Programmed, status, Reason::Invalid, message, None)
+        .that_follows()
+}
+
+fn names<'g>(gateway: &Gateway<'g>, which: impl Fn(&Listener<'_>) -> bool) -> Vec<&'g str> {
+    let listeners = gateway.listeners.iter().filter(|listener| which(listener));
+    listeners.map(|listener| &*listener.spec.name).collect()
+}
+
+impl ListenerStatus {
+    fn of(gateway: &Gateway<'_>, listener: &Listener<'_>) -> Self {
+        let conditions = Conditions::of(gateway.object.metadata.generation);
+        let conditions = listener_accepted(conditions, listener);
+        let conditions = listener_programmed(conditions, gateway, listener);
+        let conditions = match &*listener.refs {
+            [] => conditions.happy(
+                Type::ResolvedRefs,
+                Reason::ResolvedRefs,
+                "every reference leads somewhere",
+            ),
+            refs => conditions.unhappy(Type::ResolvedRefs, refs),
+        };
+        let conditions = match &listener.conflict {
+            None => conditions.happy(
+                Type::Conflicted,
+                Reason::NoConflicts,
+                "no other listener claims the same",
+            ),
+            Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
+        };
+        Self {
+            name: listener.spec.name.clone(),
+            supported_kinds: listener.kinds.clone(),
+            attached_routes: listener.attached,
+            conditions: conditions.done(),
+        }
+    }
+}
+
+fn listener_accepted(conditions: Conditions, listener: &Listener<'_>) -> Conditions {
+    match (&*listener.refusals, &listener.conflict) {
+        ([], None) => conditions.happy(Type::Accepted, Reason::Accepted, "the listener is valid"),
+        ([], Some(conflict)) => conditions
+            .unhappy(Type::Accepted, std::slice::from_ref(conflict))
+            .that_follows(),
+        (refusals, _) => conditions.unhappy(Type::Accepted, refusals),
+    }
+}
+
+fn listener_programmed(
+    conditions: Conditions,
+    gateway: &Gateway<'_>,
+    listener: &Listener<'_>,
+) -> Conditions {
+    if !listener.is_accepted() {
+        return invalid(conditions, "the listener is not accepted".into());
+    }
+    if let Some(problem) = &listener.unusable {
+        return conditions.unhappy(Type::Programmed, std::slice::from_ref(problem));
+    }
+    if !listener.is_programmed() {
+        return invalid(conditions, "not every reference leads somewhere".into());
+    }
+    if !gateway.refusals.is_empty() {
+        return invalid(conditions, "the Gateway is not accepted".into());
+    }
+    match &*gateway.addresses.unusable {
+        [] => conditions.happy(Type::Programmed, Reason::Programmed, "requests are served"),
+        unusable => conditions
+            .unhappy(Type::Programmed, unusable)
+            .that_follows(),
+    }
+}

@@ -1,0 +1,178 @@
+//! All objects that were admitted: pure maps, filled by whoever watches, read by `translate`.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use xds::model::ObjectName;
+
+use crate::api::{self, Resource};
+
+/// Names one object of any kind, for statuses and findings.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// API group; empty for the core group.
+    pub group: Cow<'static, str>,
+    /// Kind.
+    pub kind: Cow<'static, str>,
+    /// Namespace (empty for kinds without one) and name.
+    pub name: ObjectName,
+}
+
+impl ObjectRef {
+    /// Names the object of kind `T` that has this name.
+    #[must_use]
+    pub fn of<T: Resource>(name: &ObjectName) -> Self {
+        Self {
+            group: Cow::Borrowed(T::GROUP),
+            kind: Cow::Borrowed(T::KIND),
+            name: name.clone(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.namespace.is_empty() {
+            write!(f, "{} {}", self.kind, self.name.name)
+        } else {
+            write!(f, "{} {}", self.kind, self.name)
+        }
+    }
+}
+
+macro_rules! store {
+    ($($(#[$doc:meta])* $map:ident: $type:ident,)*) => {
+        /// An object of one of the kinds that are read.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Object {
+            $($(#[$doc])* $type(Box<api::$type>),)*
+        }
+
+        impl Object {
+            /// The object's metadata.
+            #[must_use]
+            pub fn metadata(&self) -> &api::ObjectMeta {
+                match self {
+                    $(Self::$type(object) => object.metadata(),)*
+                }
+            }
+
+            /// Names the object.
+            #[must_use]
+            pub fn object_ref(&self) -> ObjectRef {
+                let name = self.metadata().object_name();
+                match self {
+                    $(Self::$type(_) => ObjectRef::of::<api::$type>(&name),)*
+                }
+            }
+        }
+
+        $(impl From<api::$type> for Object {
+            fn from(object: api::$type) -> Self {
+                Self::$type(Box::new(object))
+            }
+        })*
+
+        /// Every object, by kind and name.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Store {
+            $($(#[$doc])* pub $map: BTreeMap<ObjectName, api::$type>,)*
+        }
+
+        impl Store {
+            /// Puts an object in, in the place of the one of its kind and name.
+            pub fn insert(&mut self, object: Object) {
+                let name = object.metadata().object_name();
+                match object {
+                    $(Object::$type(object) => { self.$map.insert(name, *object); })*
+                }
+            }
+
+            /// Takes an object out; says whether it was there.
+            pub fn remove(&mut self, object: &ObjectRef) -> bool {
+                match (&*object.group, &*object.kind) {
+                    $((api::$type::GROUP, api::$type::KIND) => {
+                        self.$map.remove(&object.name).is_some()
+                    })*
+                    _ => false,
+                }
+            }
+
+            /// Whether the object is there.
+            #[must_use]
+            pub fn contains(&self, object: &ObjectRef) -> bool {
+                match (&*object.group, &*object.kind) {
+                    $((api::$type::GROUP, api::$type::KIND) => {
+                        self.$map.contains_key(&object.name)
+                    })*
+                    _ => false,
+                }
+            }
+        }
+    };
+}
+
+store! {
+    /// Gateways.
+    gateways: Gateway,
+    /// HTTPRoute objects.
+    http_routes: HttpRoute,
+    /// ReferenceGrant objects.
+    reference_grants: ReferenceGrant,
+    /// Services.
+    services: Service,
+    /// EndpointSlice objects.
+    endpoint_slices: EndpointSlice,
+    /// Secrets.
+    secrets: Secret,
+    /// `ConfigMap` objects.
+    config_maps: ConfigMap,
+    /// Namespaces, by a name whose namespace is empty.
+    namespaces: Namespace,
+    /// Our backends.
+    backends: Backend,
+    /// Our traffic policies.
+    traffic_policies: TrafficPolicy,
+}
+
+impl Extend<Object> for Store {
+    fn extend<I: IntoIterator<Item = Object>>(&mut self, objects: I) {
+        for object in objects {
+            self.insert(object);
+        }
+    }
+}
+
+impl FromIterator<Object> for Store {
+    fn from_iter<I: IntoIterator<Item = Object>>(objects: I) -> Self {
+        let mut store = Self::default();
+        store.extend(objects);
+        store
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Object, Store};
+    use crate::api::Service;
+
+    fn service(name: &str) -> Object {
+        let mut service = Service::default();
+        name.clone_into(&mut service.metadata.name);
+        service.metadata.namespace = "default".to_owned();
+        service.into()
+    }
+
+    #[test]
+    fn what_was_put_in_can_be_taken_out_by_reference() {
+        let mut store = Store::default();
+        let object = service("web");
+        let reference = object.object_ref();
+        store.insert(object);
+        assert!(store.contains(&reference));
+        assert!(!store.remove(&service("other").object_ref()));
+        assert!(store.remove(&reference));
+        assert_eq!(store, Store::default());
+    }
+}

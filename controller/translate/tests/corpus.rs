@@ -1,0 +1,21 @@
+//! What the fuzzer once found interesting, and every case of the other tests, checked again.
+
+use std::fs;
+use std::path::Path;
+
+#[path = "../fuzz/checks/yaml_translate.rs"]
+mod yaml_translate;
+
+#[test]
+fn files_of_the_corpus_translate() {
+    for folder in ["fuzz/corpus/yaml_translate", "tests/golden", "tests/admit"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let mut checked = 0;
+        for entry in fs::read_dir(folder).expect("the folder is there") {
+            let path = entry.expect("an entry can be read").path();
+            yaml_translate::check(&fs::read(path).expect("the file can be read"));
+            checked += 1;
+        }
+        assert!(checked > 5, "the files are gone");
+    }
+}

@@ -1,0 +1,48 @@
+//! The options of a case, from the `#! …` lines at its head.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use translate::api::GatewayAddress;
+use translate::{Options, Place};
+use xds::model::ObjectName;
+
+/// Reads `cluster`, `port-offset N`, `machine-address IP`, `assigned NS/GATEWAY TYPE ADDRESS` and
+/// `parameters NS/NAME`.
+pub(crate) fn of(text: &str) -> Options {
+    let mut options = Options::machine();
+    for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match (&*words, &mut options.place) {
+            (["cluster"], place) => {
+                *place = Place::Cluster {
+                    assigned: BTreeMap::new(),
+                    parameters: BTreeSet::new(),
+                }
+            }
+            (["unadmitted"], _) => {}
+            (["port-offset", offset], _) => {
+                options.port_offset = offset.parse().expect("an offset");
+            }
+            (["machine-address", address], Place::Machine { addresses }) => {
+                addresses.insert(address.parse().expect("an address"));
+            }
+            (["assigned", gateway, kind, value], Place::Cluster { assigned, .. }) => {
+                let addresses = assigned.entry(name(gateway)).or_default();
+                addresses.push(GatewayAddress {
+                    kind: (*kind).to_owned(),
+                    value: (*value).to_owned(),
+                });
+            }
+            (["parameters", object], Place::Cluster { parameters, .. }) => {
+                parameters.insert(name(object));
+            }
+            _ => panic!("unknown option `{line}`"),
+        }
+    }
+    options
+}
+
+fn name(text: &str) -> ObjectName {
+    let (namespace, name) = text.split_once('/').expect("namespace/name");
+    ObjectName::new(namespace, name)
+}

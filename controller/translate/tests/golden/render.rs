@@ -1,0 +1,121 @@
+//! A translation as text: first what the user is told, then what the proxies are told.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Display, Write as _};
+
+use translate::Translation;
+use translate::status::{Blame, Condition, Statuses};
+use xds::model::Model;
+
+use super::debug_text;
+
+pub(crate) fn translation(translation: &Translation) -> String {
+    let mut out = String::new();
+    statuses(&mut out, &translation.statuses);
+    model(&mut out, &translation.model);
+    let mut unhappy = translation.statuses.unhappy().peekable();
+    if unhappy.peek().is_some() {
+        line(&mut out, 0, "\nunhappy");
+    }
+    for unhappy in unhappy {
+        line(&mut out, 1, unhappy);
+    }
+    out
+}
+
+fn statuses(out: &mut String, statuses: &Statuses) {
+    for (name, status) in &statuses.gateways {
+        line(out, 0, format_args!("Gateway {name}"));
+        for address in &status.addresses {
+            line(
+                out,
+                1,
+                format_args!("address {} {}", address.kind, address.value),
+            );
+        }
+        conditions(out, 1, &status.conditions);
+        for listener in &status.listeners {
+            let kinds: Vec<&str> = listener
+                .supported_kinds
+                .iter()
+                .map(|it| &*it.kind)
+                .collect();
+            let (name, attached) = (&listener.name, listener.attached_routes);
+            line(
+                out,
+                1,
+                format_args!("listener {name}: attached {attached}, kinds {kinds:?}"),
+            );
+            conditions(out, 2, &listener.conditions);
+        }
+    }
+    for (name, status) in &statuses.http_routes {
+        line(out, 0, format_args!("HTTPRoute {name}"));
+        for parent in &status.parents {
+            let reference = serde_json::to_string(&parent.parent_ref).expect("plain data");
+            line(
+                out,
+                1,
+                format_args!("parent {reference} by {}", parent.controller_name),
+            );
+            conditions(out, 2, &parent.conditions);
+        }
+    }
+    for (name, status) in &statuses.backends {
+        line(out, 0, format_args!("Backend {name}"));
+        conditions(out, 1, &status.conditions);
+    }
+    for (name, status) in &statuses.traffic_policies {
+        line(out, 0, format_args!("TrafficPolicy {name}"));
+        for ancestor in &status.ancestors {
+            let (target, by) = (&ancestor.ancestor_ref, &ancestor.controller_name);
+            line(out, 1, format_args!("{target} ({}) by {by}", target.group));
+            conditions(out, 2, &ancestor.conditions);
+        }
+    }
+}
+
+fn conditions(out: &mut String, depth: usize, conditions: &[Condition]) {
+    for it in conditions {
+        let follows = match it.blame {
+            Blame::Own => "",
+            Blame::Follows => " (follows)",
+        };
+        let field = it
+            .field
+            .as_ref()
+            .map_or_else(String::new, |field| format!(" @{field}"));
+        let generation = it.observed_generation;
+        line(
+            out,
+            depth,
+            format_args!(
+                "{}={:?} {} gen {generation}{follows}{field}: {}",
+                it.kind, it.status, it.reason, it.message
+            ),
+        );
+    }
+}
+
+fn model(out: &mut String, model: &Model) {
+    section(out, "binds", &model.binds);
+    section(out, "listeners", &model.listeners);
+    section(out, "routes", &model.routes);
+    section(out, "backends", &model.backends);
+    section(out, "policies", &model.policies);
+    section(out, "services", &model.services);
+    section(out, "workloads", &model.workloads);
+}
+
+fn section<K: Display, V: Debug>(out: &mut String, title: &str, map: &BTreeMap<K, V>) {
+    if !map.is_empty() {
+        line(out, 0, format_args!("\n{title}"));
+    }
+    for value in map.values() {
+        line(out, 1, debug_text::of(value, 2));
+    }
+}
+
+fn line(out: &mut String, depth: usize, text: impl Display) {
+    writeln!(out, "{:1$}{text}", "", depth * 2).expect("a string takes everything");
+}

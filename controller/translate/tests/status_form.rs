@@ -1,0 +1,68 @@
+//! Statuses are written to Kubernetes as they are, so their JSON form is part of the contract.
+
+use serde_json::json;
+use translate::admit::{Source, admit};
+use translate::{Options, Store, translate};
+
+#[test]
+fn conditions_have_the_form_of_kubernetes() {
+    let admitted = admit(&[Source::new("case.yaml", CASE)]);
+    assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
+    let objects = admitted.objects.into_iter();
+    let store: Store = objects.map(|(object, _)| object).collect();
+    let statuses = translate(&store, &Options::machine()).statuses;
+    let route = statuses.http_routes.values().next().expect("a status");
+    let expected = json!({"parents": [{
+        "parentRef": {
+            "group": "gateway.networking.k8s.io",
+            "kind": "Gateway",
+            "name": "gw",
+            "sectionName": "http",
+            "port": 8080,
+        },
+        "controllerName": "gateway-system.io/controller",
+        "conditions": [
+            {
+                "type": "Accepted",
+                "status": "True",
+                "reason": "Accepted",
+                "message": "the route is attached",
+                "observedGeneration": 3,
+            },
+            {
+                "type": "ResolvedRefs",
+                "status": "True",
+                "reason": "ResolvedRefs",
+                "message": "every reference leads somewhere",
+                "observedGeneration": 3,
+            },
+        ],
+    }]});
+    assert_eq!(serde_json::to_value(route).expect("plain data"), expected);
+    let gateway = statuses.gateways.values().next().expect("a status");
+    let gateway = serde_json::to_value(gateway).expect("plain data");
+    let listener = &gateway["listeners"][0];
+    assert_eq!(listener["name"], "http");
+    assert_eq!(listener["attachedRoutes"], 1);
+    let kinds = json!([{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}]);
+    assert_eq!(listener["supportedKinds"], kinds);
+    let address = json!([{"type": "IPAddress", "value": "127.0.0.1"}]);
+    assert_eq!(gateway["addresses"], address);
+}
+
+const CASE: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: gw}
+spec:
+  gatewayClassName: gateway
+  addresses: [{value: 127.0.0.1}]
+  listeners: [{name: http, port: 8080, protocol: HTTP}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web, generation: 3}
+spec:
+  parentRefs: [{name: gw, sectionName: http, port: 8080}]
+  rules: [{filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]
+";

@@ -1,0 +1,166 @@
+//! What a change of configuration costs from the model on, at 200 to 100 000 routes: each a rule
+//! with two matches and a backend, on one of a hundred listeners, to one of a tenth as many services
+//! with three endpoints.
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use proxy::config::compile::{CompileOptions, Compiler};
+use proxy::config::dns::Resolved;
+use xds::model::{
+    AppProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch, HttpRule, Listener,
+    ListenerKey, ListenerProtocol, Model, ObjectName, Order, PathMatch, Route, RouteBackend,
+    RouteKey, Serves, Service, ServiceKey, ServicePort, Target, Timeouts, Transport, Workload,
+    WorkloadKey,
+};
+
+const SIZES: [usize; 3] = [200, 5_000, 100_000];
+const LISTENERS: usize = 100;
+
+fn name(name: &str) -> ObjectName {
+    ObjectName::new("default", name)
+}
+
+fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).expect("not zero")
+}
+
+fn model(routes: usize) -> Model {
+    let mut model = Model::default();
+    let bind = BindKey::new(Transport::Tcp, 80, &name("gateway"));
+    let bind_resource = Bind {
+        key: bind.clone(),
+        address: std::net::Ipv4Addr::UNSPECIFIED.into(),
+        port: port(80),
+        transport: Transport::Tcp,
+        gateway: name("gateway"),
+    };
+    model.insert(bind_resource.into());
+    for number in 0..LISTENERS {
+        model.insert(listener(number, &bind).into());
+    }
+    for number in 0..routes.div_ceil(10) {
+        add_service(&mut model, number);
+    }
+    for number in 0..routes {
+        model.insert(route(number).into());
+    }
+    model
+}
+
+fn listener_key(number: usize) -> ListenerKey {
+    ListenerKey::new("Gateway", &name("gateway"), &format!("l{number}"))
+}
+
+fn listener(number: usize, bind: &BindKey) -> Listener {
+    let hostname = Hostname::parse(&format!("*.team-{number}.example.com"));
+    Listener {
+        key: listener_key(number),
+        bind: bind.clone(),
+        gateway: name("gateway"),
+        name: format!("l{number}"),
+        hostname: Some(hostname.expect("a host name")),
+        protocol: ListenerProtocol::Http,
+    }
+}
+
+fn service_key(number: usize) -> ServiceKey {
+    ServiceKey::new(&name(&format!("service-{number}")))
+}
+
+fn add_service(model: &mut Model, number: usize) {
+    let service = Service {
+        key: service_key(number),
+        vips: Vec::new(),
+        ports: vec![ServicePort {
+            port: port(80),
+            name: "http".to_owned(),
+            protocol: AppProtocol::Http,
+        }],
+    };
+    model.insert(service.into());
+    for endpoint in 0..3_u8 {
+        let [.., high, low] = number.to_be_bytes();
+        let address = std::net::Ipv4Addr::new(10, endpoint, high, low);
+        let slice = name(&format!("service-{number}-{endpoint}"));
+        let workload = Workload {
+            key: WorkloadKey::new("EndpointSlice", &slice, &address.to_string()),
+            address: address.into(),
+            node: None,
+            zone: None,
+            health: Health::Ready,
+            serves: vec![Serves {
+                service: service_key(number),
+                port: port(80),
+                target_port: port(8080),
+            }],
+        };
+        model.insert(workload.into());
+    }
+}
+
+fn route(number: usize) -> Route {
+    let listener = listener_key(number % LISTENERS);
+    let object = name(&format!("route-{number}"));
+    let matches = ["exact", "prefix"].map(|kind| {
+        let path = format!("/api/v{}/{kind}/{number}", number % 3);
+        let path = match kind {
+            "exact" => PathMatch::exact(&path),
+            _ => PathMatch::prefix(&path),
+        };
+        HttpMatch {
+            path: path.expect("a path"),
+            method: None,
+            headers: Vec::new(),
+            query: Vec::new(),
+        }
+    });
+    let hostname = Hostname::parse(&format!("app.team-{}.example.com", number % LISTENERS));
+    Route {
+        key: RouteKey::new("HTTPRoute", &object, 0, &listener),
+        listener,
+        hostnames: vec![hostname.expect("a host name")],
+        order: Order {
+            created: 0,
+            object: object.to_string(),
+            rule: 0,
+        },
+        rule: HttpRule {
+            name: None,
+            matches: matches.into(),
+            filters: Filters::default(),
+            backends: vec![RouteBackend {
+                target: Target::Service {
+                    service: service_key(number / 10),
+                    port: 80,
+                },
+                weight: 1,
+                filters: Filters::default(),
+            }],
+            timeouts: Timeouts::default(),
+            retry: None,
+            session: None,
+        },
+    }
+}
+
+fn compile(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("compile");
+    group.sample_size(10);
+    group.measurement_time(Duration::from_secs(3));
+    for routes in SIZES {
+        let model = model(routes);
+        let options = CompileOptions::new(NonZeroU32::new(8).expect("not zero"));
+        let mut compiler = Compiler::default();
+        let resolved = Resolved::default();
+        // As after the first time: ids are known.
+        group.bench_function(BenchmarkId::from_parameter(routes), |bencher| {
+            bencher.iter(|| compiler.compile(&model, &resolved, &options));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, compile);
+criterion_main!(benches);

@@ -1,0 +1,160 @@
+//! The command line: what the user typed. What the program needs is made of it in `main`.
+
+use std::io;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use xds::model::{self, GatewayDuration};
+
+use crate::driver::DriverChoice;
+
+/// A Kubernetes gateway: a thread-per-core proxy configured by Gateway API resources.
+#[derive(Debug, Parser)]
+#[command(name = "gateway", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Proxy traffic as Gateway API YAML files say
+    Run(RunArgs),
+    /// Say what the proxy would make of Gateway API YAML files, and exit
+    Check {
+        /// Files or folders of Gateway API YAML
+        #[arg(required = true)]
+        config: Vec<PathBuf>,
+        /// Added to every listener's port below 1024, as for `run`
+        #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
+        port_offset: u16,
+    },
+}
+
+/// Arguments of `gateway run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// File or folder of Gateway API YAML; may be given several times. Watched for changes
+    #[arg(long, env = "GATEWAY_CONFIG", required = true, value_delimiter = ',')]
+    pub config: Vec<PathBuf>,
+
+    /// Request threads [default: the CPUs this process may use, within its cgroup's quota]
+    #[arg(long, env = "GATEWAY_SHARDS")]
+    pub shards: Option<NonZeroU16>,
+
+    /// How shards talk to the kernel
+    #[arg(long, env = "GATEWAY_DRIVER", value_enum, default_value_t)]
+    pub driver: DriverChoice,
+
+    /// Whether each shard is bound to a core of its own
+    #[arg(long, env = "GATEWAY_PIN", value_enum, default_value_t)]
+    pub pin: Pin,
+
+    /// Form of the program's own log, on stderr; which of it, RUST_LOG says [default filter: info]
+    #[arg(long, env = "GATEWAY_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// Access log on stdout where no TrafficPolicy says otherwise
+    #[arg(long, env = "GATEWAY_ACCESS_LOG", value_enum, default_value_t)]
+    pub access_log: AccessLogDefault,
+
+    /// Added to every listener's port below 1024, for users who may not bind those
+    #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
+    pub port_offset: u16,
+
+    /// File with the secret (32 bytes or more) that seals session tokens; share it between replicas
+    /// [default: a random one, so sessions end with the process]
+    #[arg(long, env = "GATEWAY_SESSION_KEY_FILE")]
+    pub session_key_file: Option<PathBuf>,
+
+    /// After SIGTERM, keep accepting for this long, while load balancers learn of it
+    #[arg(long, env = "GATEWAY_DRAIN_ACCEPT", default_value = "5s", value_parser = duration)]
+    pub drain_accept: Duration,
+
+    /// After SIGTERM, reset what is left after this long
+    #[arg(long, env = "GATEWAY_DRAIN_DEADLINE", default_value = "30s", value_parser = duration)]
+    pub drain_deadline: Duration,
+}
+
+impl RunArgs {
+    /// The key that seals session tokens.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds too little to be a secret.
+    pub fn session_key(&self) -> io::Result<hmac::Key> {
+        let Some(path) = &self.session_key_file else {
+            return hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+                .map_err(|_| io::Error::other("the system has no random numbers"));
+        };
+        let named = |error: &dyn std::fmt::Display| {
+            io::Error::other(format!("--session-key-file {}: {error}", path.display()))
+        };
+        let secret = std::fs::read(path).map_err(|error| named(&error))?;
+        if secret.len() < SESSION_KEY_BYTES {
+            return Err(named(
+                &"it holds less than 32 bytes; make one with `openssl rand 32`",
+            ));
+        }
+        Ok(hmac::Key::new(hmac::HMAC_SHA256, &secret))
+    }
+}
+
+/// Least bytes of a secret for HMAC-SHA256.
+const SESSION_KEY_BYTES: usize = 32;
+
+/// Whether shards are bound to cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Pin {
+    /// Where there are as many shards as CPUs in a set smaller than the machine
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Form of the program's own log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines to read
+    #[default]
+    Text,
+    /// Lines of JSON
+    Json,
+}
+
+/// The access log where no policy speaks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum AccessLogDefault {
+    /// Lines to read
+    #[default]
+    Text,
+    /// Lines of JSON
+    Json,
+    /// None
+    Off,
+}
+
+impl AccessLogDefault {
+    /// Puts the choice into the access log that holds where no policy speaks.
+    pub fn apply_to(self, log: &mut model::AccessLog) {
+        log.off = self == Self::Off;
+        log.format = match self {
+            Self::Json => model::LogFormat::Json,
+            Self::Text | Self::Off => model::LogFormat::Text,
+        };
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    GatewayDuration::parse(text)
+        .map(|duration| duration.0)
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,85 @@
+//! Rules with what they do, and where their requests go.
+
+use xds::model::{self, InvalidBackend, ObjectName, RouteBackend, Target, Timeout};
+
+use super::cluster::{Targets, Users};
+use super::ids::Ids;
+use super::policy::{Layer, Policies, RequestSettings, parts};
+use crate::config::{ClusterIndex, Rule, RuleBackend};
+use crate::limits::{Limits, resolve};
+use crate::policy::compiled::{BackendPolicy, RulePolicy};
+use crate::upstream::balance::Draw;
+
+/// Compiles the rules of a listener.
+pub(super) struct RuleCompiler<'a, 'c> {
+    pub(super) policies: &'c Policies<'a>,
+    pub(super) targets: &'c Targets<'a>,
+    pub(super) users: &'c mut Users<'a>,
+    pub(super) ids: &'c mut Ids,
+    /// The listener's Gateway.
+    pub(super) gateway: &'a ObjectName,
+    /// What Gateway and listener say.
+    pub(super) settings: &'c RequestSettings,
+}
+
+impl<'a> RuleCompiler<'a, '_> {
+    pub(super) fn compile(&mut self, route: &'a model::Route) -> Rule {
+        let rule = &route.rule;
+        let mut settings = self.settings.clone();
+        if let Some([object, rule]) = self.policies.of_route(route) {
+            settings = settings.with(object).with(rule);
+        }
+        let RulePolicy { answers, backends } = RulePolicy::compile(rule);
+        let policies = backends.into_iter().zip(&rule.backends);
+        let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
+        let timeouts = rule.timeouts;
+        Rule {
+            id: self.ids.rules.intern(&route.key),
+            name: parts(route.key.as_str(), 4).into(),
+            request_timeout: resolve(Some(timeouts.request), None),
+            backend_timeout: resolve(Some(timeouts.backend_request), None),
+            waits_forever: [timeouts.request, timeouts.backend_request].contains(&Timeout::Never),
+            retry: rule.retry.clone(),
+            session: rule.session.clone(),
+            answers,
+            draw: Draw::new(&weights),
+            backends: policies
+                .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))
+                .collect(),
+            limits: settings.limits,
+            access_log: settings.access_log,
+        }
+    }
+
+    fn backend(
+        &mut self,
+        backend: &'a RouteBackend,
+        policy: Option<Box<BackendPolicy>>,
+        limits: &Limits,
+    ) -> RuleBackend {
+        let mirrors = policy.as_ref().map_or(&[][..], |policy| &policy.mirrors);
+        let nearer = match &backend.target {
+            Target::Service { service, .. } => Some(self.policies.of_service(service)),
+            Target::Backend(key) => Some(self.policies.of_backend(key)),
+            Target::Invalid(_) => None,
+        };
+        let nearer = nearer.into_iter().flat_map(Layer::limits);
+        let limits = nearer.fold(*limits, Limits::with);
+        RuleBackend {
+            cluster: self.cluster(&backend.target),
+            mirrors: mirrors
+                .iter()
+                .map(|mirror| self.cluster(&mirror.target))
+                .collect(),
+            policy,
+            connect_timeout: limits.connect_timeout,
+            response_head_timeout: limits.response_head_timeout,
+        }
+    }
+
+    fn cluster(&mut self, target: &Target) -> Result<ClusterIndex, InvalidBackend> {
+        let cluster = self.targets.find(target)?;
+        self.users.note(cluster, self.gateway);
+        Ok(cluster)
+    }
+}

@@ -1,0 +1,162 @@
+//! Small resources to put models together from. All objects are in namespace `app`, all listeners
+//! on one bind of Gateway `app/gw`.
+
+use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
+
+use xds::model::{
+    AppProtocol, Backend, BackendKey, BackendProtocol, Bind, BindKey, Filters, Health, Hostname,
+    Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
+    ObjectName, Order, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, Route, RouteBackend,
+    RouteKey, Serves, Service, ServiceKey, ServicePort, Target, Timeouts, Transport, Workload,
+    WorkloadKey,
+};
+
+pub(super) fn host(name: &str) -> ObjectName {
+    ObjectName::new("app", name)
+}
+
+pub(super) fn gateway() -> ObjectName {
+    host("gw")
+}
+
+/// A bind with listener `http` for every host.
+pub(super) fn model() -> Model {
+    let mut model = Model::default();
+    let bind = Bind {
+        key: bind_key(),
+        address: Ipv4Addr::UNSPECIFIED.into(),
+        port: port(8080),
+        transport: Transport::Tcp,
+        gateway: gateway(),
+    };
+    model.insert(bind.into());
+    model.insert(listener("http", None).into());
+    model
+}
+
+fn bind_key() -> BindKey {
+    BindKey::new(Transport::Tcp, 80, &gateway())
+}
+
+fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).expect("not zero")
+}
+
+pub(super) fn listener(name: &str, hostname: Option<&str>) -> Listener {
+    Listener {
+        key: ListenerKey::new("Gateway", &gateway(), name),
+        bind: bind_key(),
+        gateway: gateway(),
+        name: name.to_owned(),
+        hostname: hostname.map(|name| Hostname::parse(name).expect("a host name")),
+        protocol: ListenerProtocol::Http,
+    }
+}
+
+/// Rule `first` of a route on listener `http`.
+pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, u32)>) -> Route {
+    let listener = listener("http", None).key;
+    let backends = backends.into_iter().map(|(target, weight)| RouteBackend {
+        target,
+        weight,
+        filters: Filters::default(),
+    });
+    Route {
+        key: RouteKey::new("HTTPRoute", &host(name), rule, &listener),
+        listener,
+        hostnames: Vec::new(),
+        order: Order {
+            created: 0,
+            object: host(name).to_string(),
+            rule,
+        },
+        rule: HttpRule {
+            name: Some("first".to_owned()),
+            matches: vec![HttpMatch {
+                path: PathMatch::prefix(prefix).expect("a path"),
+                method: None,
+                headers: Vec::new(),
+                query: Vec::new(),
+            }],
+            filters: Filters::default(),
+            backends: backends.collect(),
+            timeouts: Timeouts::default(),
+            retry: None,
+            session: None,
+        },
+    }
+}
+
+pub(super) fn target(service: &str, port: u16) -> Target {
+    Target::Service {
+        service: ServiceKey::new(&host(service)),
+        port,
+    }
+}
+
+pub(super) fn mirror(target: Target) -> Mirror {
+    Mirror {
+        target,
+        fraction: None,
+    }
+}
+
+pub(super) fn service(name: &str, ports: &[u16]) -> Service {
+    let ports = ports.iter().map(|number| ServicePort {
+        port: port(*number),
+        name: number.to_string(),
+        protocol: AppProtocol::Http,
+    });
+    Service {
+        key: ServiceKey::new(&host(name)),
+        vips: Vec::new(),
+        ports: ports.collect(),
+    }
+}
+
+pub(super) fn workload(
+    name: &str,
+    address: &str,
+    health: Health,
+    service: &str,
+    number: u16,
+    target: u16,
+) -> Workload {
+    Workload {
+        key: WorkloadKey::new("EndpointSlice", &host(name), address),
+        address: address.parse().expect("an address"),
+        node: None,
+        zone: None,
+        health,
+        serves: vec![Serves {
+            service: ServiceKey::new(&host(service)),
+            port: port(number),
+            target_port: port(target),
+        }],
+    }
+}
+
+pub(super) fn backend(name: &str, hosts: Hosts) -> Backend {
+    Backend {
+        key: BackendKey::new(&host(name)),
+        hosts,
+        protocol: BackendProtocol::Http,
+    }
+}
+
+pub(super) fn policy(name: &str, target: PolicyTarget, spec: PolicySpec) -> Policy {
+    Policy {
+        key: PolicyKey::new("TrafficPolicy", &host(name), "target"),
+        target,
+        spec,
+    }
+}
+
+/// A policy that speaks of limits alone.
+pub(super) fn limits(limits: Limits) -> PolicySpec {
+    PolicySpec {
+        limits,
+        ..PolicySpec::default()
+    }
+}

@@ -1,0 +1,258 @@
+//! Which names are wanted, what they came to, and when each is asked for again.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+use xds::model::{HostAddress, Hostname, Hosts, Model};
+
+use super::{Answer, LookupError, Resolved};
+use crate::limits::{DNS_RETRY, DNS_RETRY_MAX, DNS_TTL_MAX, DNS_TTL_MIN};
+
+/// The names of a configuration.
+#[derive(Debug, Default)]
+pub struct Names {
+    names: BTreeMap<Hostname, Name>,
+    resolved: Resolved,
+}
+
+#[derive(Debug)]
+struct Name {
+    /// Asked for at least this often.
+    refresh: Option<Duration>,
+    state: State,
+    /// Since the last answer.
+    failures: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// To be asked for at this time.
+    Due(Instant),
+    /// Asked for.
+    Asked,
+}
+
+impl Names {
+    /// Takes the names of a model. New ones are due at once; others are forgotten.
+    pub fn want(&mut self, model: &Model, now: Instant) {
+        let mut wanted: BTreeMap<&Hostname, Option<Duration>> = BTreeMap::new();
+        for (name, refresh) in model
+            .backends
+            .values()
+            .flat_map(|backend| named(&backend.hosts))
+        {
+            let least = wanted.entry(name).or_insert(refresh);
+            *least = [*least, refresh].into_iter().flatten().min();
+        }
+        self.names.retain(|name, _| wanted.contains_key(name));
+        self.resolved.retain(|name| wanted.contains_key(name));
+        for (name, refresh) in wanted {
+            let new = || Name {
+                refresh,
+                state: State::Due(now),
+                failures: 0,
+            };
+            self.names.entry(name.clone()).or_insert_with(new).refresh = refresh;
+        }
+    }
+
+    /// Takes the names that are to be asked for now.
+    pub fn take_due(&mut self, now: Instant) -> Vec<Hostname> {
+        let mut due = Vec::new();
+        for (name, entry) in &mut self.names {
+            if matches!(entry.state, State::Due(at) if at <= now) {
+                entry.state = State::Asked;
+                due.push(name.clone());
+            }
+        }
+        due
+    }
+
+    /// When the next name is to be asked for.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        let due = self.names.values().filter_map(|entry| match entry.state {
+            State::Due(at) => Some(at),
+            State::Asked => None,
+        });
+        due.min()
+    }
+
+    /// Takes what a look-up brought; says whether the name has other addresses now. A failure keeps
+    /// those it had.
+    pub fn take(
+        &mut self,
+        name: &Hostname,
+        result: Result<Answer, LookupError>,
+        now: Instant,
+    ) -> bool {
+        // It may have gone from the configuration meanwhile.
+        let Some(entry) = self.names.get_mut(name) else {
+            return false;
+        };
+        match result {
+            Ok(Answer { addresses, ttl }) => {
+                let least = entry.refresh.map_or(ttl, |refresh| refresh.min(ttl));
+                entry.state = State::Due(now + least.clamp(DNS_TTL_MIN, DNS_TTL_MAX));
+                if std::mem::take(&mut entry.failures) > 0 {
+                    info!(%name, "the name resolves again");
+                }
+                self.resolved.insert(name, addresses)
+            }
+            Err(error) => {
+                if entry.failures == 0 {
+                    let kept = self.resolved.addresses(name).len();
+                    warn!(%name, %error, kept, "{}", advice(kept));
+                }
+                let doubled = DNS_RETRY.saturating_mul(2_u32.saturating_pow(entry.failures));
+                entry.failures = entry.failures.saturating_add(1);
+                entry.state = State::Due(now + doubled.min(DNS_RETRY_MAX));
+                false
+            }
+        }
+    }
+
+    /// What is known.
+    #[must_use]
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// Whether every name was asked for and the answers are in, good or bad.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        let known = |name| !self.resolved.addresses(name).is_empty();
+        let mut names = self.names.iter();
+        names.all(|(name, entry)| known(name) || entry.failures > 0)
+    }
+}
+
+/// The names that a backend's hosts have, and how often they are asked for at least.
+fn named(hosts: &Hosts) -> Vec<(&Hostname, Option<Duration>)> {
+    match hosts {
+        Hosts::Static(hosts) => {
+            let names = hosts.iter().filter_map(|host| match &host.address {
+                HostAddress::Name(name) => Some((name, None)),
+                HostAddress::Ip(_) => None,
+            });
+            names.collect()
+        }
+        Hosts::Dns { name, refresh, .. } => vec![(name, *refresh)],
+        Hosts::Unix { .. } => Vec::new(),
+    }
+}
+
+fn advice(kept: usize) -> &'static str {
+    if kept > 0 {
+        "the name does not resolve; the addresses it had stay in use, and it is tried again"
+    } else {
+        "the name does not resolve, so its backends answer 503; check the name and this machine's \
+         DNS (/etc/resolv.conf, /etc/hosts). It is tried again"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use xds::model::{Backend, BackendKey, BackendProtocol, Hostname, Hosts, Model, ObjectName};
+
+    use super::Names;
+    use crate::config::dns::{Answer, LookupError};
+
+    fn name(text: &str) -> Hostname {
+        Hostname::parse(text).expect("a name")
+    }
+
+    fn model(names: &[(&str, Option<u64>)]) -> Model {
+        let mut model = Model::default();
+        for (text, refresh) in names {
+            let hosts = Hosts::Dns {
+                name: name(text),
+                port: std::num::NonZeroU16::MIN,
+                refresh: refresh.map(Duration::from_secs),
+            };
+            let backend = Backend {
+                key: BackendKey::new(&ObjectName::new("a", &format!("b{}", model.backends.len()))),
+                hosts,
+                protocol: BackendProtocol::Http,
+            };
+            model.insert(backend.into());
+        }
+        model
+    }
+
+    fn answer(address: &str, ttl: u64) -> Answer {
+        Answer {
+            addresses: vec![address.parse().expect("an address")],
+            ttl: Duration::from_secs(ttl),
+        }
+    }
+
+    fn failure() -> LookupError {
+        LookupError("no such name".to_owned())
+    }
+
+    #[test]
+    fn a_name_is_asked_for_again_when_its_time_is_over() {
+        let begin = Instant::now();
+        for (ttl, refresh, expected) in [
+            (30, None, 30),
+            (0, None, 1),
+            (86_400, None, 300),
+            (30, Some(5), 5),
+            (3, Some(60), 3),
+        ] {
+            let mut names = Names::default();
+            names.want(&model(&[("a.test", refresh)]), begin);
+            assert_eq!(names.take_due(begin), [name("a.test")]);
+            assert_eq!(names.next_due(), None);
+            assert!(names.take_due(begin).is_empty(), "it is asked for already");
+            assert!(names.take(&name("a.test"), Ok(answer("10.0.0.1", ttl)), begin));
+            assert_eq!(
+                names.next_due(),
+                Some(begin + Duration::from_secs(expected))
+            );
+        }
+    }
+
+    #[test]
+    fn a_failure_keeps_the_last_answer_and_waits_longer_each_time() {
+        let begin = Instant::now();
+        let mut names = Names::default();
+        names.want(&model(&[("a.test", None)]), begin);
+        assert!(!names.settled());
+        assert!(names.take(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
+        for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert!(!names.take(&name("a.test"), Err(failure()), begin));
+            let wait = Duration::from_secs(seconds);
+            assert_eq!(names.next_due(), Some(begin + wait));
+        }
+        assert_eq!(names.resolved().addresses(&name("a.test")).len(), 1);
+        assert!(!names.take(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
+        assert!(!names.take(&name("a.test"), Err(failure()), begin));
+        let wait = Duration::from_secs(1);
+        assert_eq!(
+            names.next_due(),
+            Some(begin + wait),
+            "an answer ends the row"
+        );
+        assert!(names.settled());
+    }
+
+    #[test]
+    fn names_that_are_gone_are_forgotten() {
+        let begin = Instant::now();
+        let mut names = Names::default();
+        names.want(
+            &model(&[("a.test", Some(9)), ("a.test", Some(7)), ("b.test", None)]),
+            begin,
+        );
+        assert_eq!(names.take_due(begin).len(), 2);
+        names.want(&model(&[("b.test", None)]), begin);
+        assert!(!names.take(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
+        assert!(names.resolved().addresses(&name("a.test")).is_empty());
+        assert_eq!(names.next_due(), None, "the other one is still asked for");
+    }
+}

@@ -1,0 +1,96 @@
+//! A name server for tests: real DNS over UDP on loopback, with answers that can be changed.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+
+use super::Resolver;
+use super::resolver::configure;
+
+/// TTL and addresses by name.
+type Answers = HashMap<String, (u32, Vec<Ipv4Addr>)>;
+
+/// A running server. Its thread ends with the process.
+#[derive(Clone)]
+pub(in crate::config) struct Server {
+    address: SocketAddr,
+    answers: Arc<Mutex<Answers>>,
+}
+
+impl Server {
+    pub(in crate::config) fn start() -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let server = Self {
+            address: socket.local_addr().expect("it is bound"),
+            answers: Arc::default(),
+        };
+        let running = server.clone();
+        thread::spawn(move || {
+            let mut packet = [0; 512];
+            while let Ok((length, client)) = socket.recv_from(&mut packet) {
+                let answer = running.answer(&packet[..length]);
+                socket.send_to(&answer, client).expect("loopback takes it");
+            }
+        });
+        server
+    }
+
+    /// What it says of a name from now on.
+    pub(in crate::config) fn say(&self, name: &str, ttl: u32, addresses: &[&str]) {
+        let addresses = addresses.iter();
+        let addresses = addresses.map(|text| text.parse().expect("an address"));
+        let answer = (ttl, addresses.collect());
+        let mut answers = self.answers.lock().expect("nobody panics with it");
+        answers.insert(name.to_owned(), answer);
+    }
+
+    /// A resolver that asks it.
+    pub(in crate::config) fn resolver(&self) -> Resolver {
+        let mut name_server = NameServerConfig::udp(self.address.ip());
+        name_server.connections[0].port = self.address.port();
+        let config = ResolverConfig::from_parts(None, Vec::new(), vec![name_server]);
+        let provider = TokioRuntimeProvider::default();
+        let mut builder = TokioResolver::builder_with_config(config, provider);
+        configure(builder.options_mut());
+        Resolver::new(builder.build().expect("a resolver"))
+    }
+
+    /// RFC 1035 section 4: the header, the question as it came, a record for each address.
+    fn answer(&self, query: &[u8]) -> Vec<u8> {
+        let mut rest = &query[12..];
+        let mut labels = Vec::new();
+        while let [length @ 1..=63, after @ ..] = rest {
+            let (label, after) = after.split_at(usize::from(*length));
+            labels.push(String::from_utf8_lossy(label).to_lowercase());
+            rest = after;
+        }
+        // The name's end, then type A.
+        let asks_ipv4 = rest.starts_with(&[0, 0, 1]);
+        let question = &query[12..query.len() - rest.len() + 5];
+        let answers = self.answers.lock().expect("nobody panics with it");
+        let known = answers.get(&labels.join("."));
+        // NOERROR or NXDOMAIN.
+        let code = if known.is_some() { 0x80 } else { 0x83 };
+        let records = known.filter(|_| asks_ipv4);
+        let count = records.map_or(0, |(_, addresses)| addresses.len());
+        let count = u8::try_from(count).expect("few");
+        let mut answer = query[..2].to_vec();
+        answer.extend([0x81, code, 0, 1, 0, count, 0, 0, 0, 0]);
+        answer.extend(question);
+        if let Some((ttl, addresses)) = records {
+            for address in addresses {
+                // The name at offset 12, A, IN, TTL, four bytes.
+                answer.extend([0xc0, 12, 0, 1, 0, 1]);
+                answer.extend(ttl.to_be_bytes());
+                answer.extend([0, 4]);
+                answer.extend(address.octets());
+            }
+        }
+        answer
+    }
+}

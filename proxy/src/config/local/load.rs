@@ -1,0 +1,96 @@
+//! From the files to the model, with all there is to say of them.
+
+use std::path::PathBuf;
+
+use translate::admit::{self, Configuration};
+use translate::{Options, Place};
+use xds::model::{BindKey, Model};
+
+use super::report::Report;
+use crate::config::files::Files;
+use crate::config::origin;
+
+/// The objects in force, and the model they come to.
+pub(super) struct Loader {
+    files: Files,
+    configuration: Configuration,
+    options: Options,
+    model: Model,
+    report: Report,
+}
+
+/// What a look at the files brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Loaded {
+    /// Another model.
+    Changed,
+    /// Nothing new.
+    Same,
+    /// No file could be read.
+    Nothing,
+}
+
+impl Loader {
+    pub(super) fn new(paths: Vec<PathBuf>, port_offset: u16) -> Self {
+        let options = Options {
+            port_offset,
+            ..Options::machine()
+        };
+        Self {
+            files: Files::new(paths),
+            configuration: Configuration::default(),
+            options,
+            model: Model::default(),
+            report: Report::default(),
+        }
+    }
+
+    /// Reads all files again.
+    pub(super) fn load(&mut self) -> Loaded {
+        let sources = self.files.read();
+        let reload = self.configuration.reload(&sources);
+        reload.findings.iter().for_each(Report::finding);
+        let unreadable = reload.findings.iter().chain(&reload.repeated);
+        let unreadable = unreadable.filter(|it| it.reason == admit::Reason::Unreadable);
+        if unreadable.count() == sources.len() {
+            return Loaded::Nothing;
+        }
+        if !reload.changed {
+            return Loaded::Same;
+        }
+        let store = self.configuration.store();
+        if let Place::Machine { addresses } = &mut self.options.place {
+            *addresses = origin::local_addresses(store);
+        }
+        let translation = translate::translate(store, &self.options);
+        self.report
+            .conditions(&translation.statuses, &self.configuration);
+        if translation.model == self.model {
+            return Loaded::Same;
+        }
+        self.model = translation.model;
+        Loaded::Changed
+    }
+
+    /// What the proxy is told.
+    pub(super) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What the user named, for messages.
+    pub(super) fn paths(&self) -> String {
+        let paths = self.files.paths().iter();
+        let paths: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+        paths.join(", ")
+    }
+
+    /// Where a bind stands in the files.
+    pub(super) fn origin(&self, bind: &BindKey) -> String {
+        origin::of_bind(bind, &self.model, &self.configuration)
+    }
+
+    /// Conditions that are not as they should be.
+    pub(super) fn unhappy(&self) -> usize {
+        self.report.unhappy()
+    }
+}

@@ -1,0 +1,140 @@
+//! Local mode: the configuration thread, which serves what files of Gateway API YAML say.
+//!
+//! The way of a change: `watch` tells of it, `files` reads, `admit` keeps what is valid, `translate`
+//! makes the model, `compile` the snapshot, `publish` hands it to the shards, and the supervisor is
+//! told which binds to have. What there is to say of it is logged once.
+
+mod binds;
+mod load;
+mod report;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use thiserror::Error;
+use tokio::sync::oneshot;
+use xds::model::BindKey;
+
+use super::Published;
+use super::compile::CompileOptions;
+use super::dns::Resolver;
+use worker::Worker;
+
+/// What local mode is told at the start.
+#[derive(Debug, Clone)]
+pub struct LocalConfig {
+    /// Files and folders.
+    pub paths: Vec<PathBuf>,
+    /// Added to ports under 1024.
+    pub port_offset: u16,
+    /// How snapshots are compiled.
+    pub compile: CompileOptions,
+}
+
+/// A bind that the supervisor is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindRequest {
+    /// Its id in the snapshots.
+    pub id: u32,
+    /// Its key.
+    pub key: BindKey,
+    /// Where to listen.
+    pub address: SocketAddr,
+}
+
+/// Takes the binds to have, all of them: those that are new are to be listened on, and those that
+/// are missing no longer. Returns the ids of those that it could not listen on, and why; they are
+/// asked for again.
+pub type Binder = Box<dyn FnMut(Vec<BindRequest>) -> Vec<(u32, io::Error)> + Send>;
+
+/// Why local mode cannot start.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// Nothing could be read.
+    #[error(
+        "no configuration could be read from {0}: name a file of Gateway API YAML, or a folder with .yaml, .yml or .json files in it"
+    )]
+    NothingRead(String),
+    /// Nothing is listened on.
+    #[error("no listener came up: {0}")]
+    NoListener(String),
+    /// The system has no thread or descriptor left.
+    #[error("the configuration thread could not start: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// The running configuration thread. It ends when this is dropped.
+#[derive(Debug)]
+pub struct LocalHandle {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Loads the configuration and puts it in force, then follows its changes on a thread of its own.
+///
+/// # Errors
+/// No file can be read, or no listener comes up. A configuration that is good in parts is served in
+/// parts.
+pub fn start(
+    config: LocalConfig,
+    published: Published,
+    binder: Binder,
+) -> Result<LocalHandle, StartError> {
+    start_with(config, published, binder, Resolver::system)
+}
+
+fn start_with(
+    config: LocalConfig,
+    published: Published,
+    binder: Binder,
+    resolver: impl FnOnce() -> Resolver + Send + 'static,
+) -> Result<LocalHandle, StartError> {
+    let (stop, stopped) = oneshot::channel();
+    let (loaded, loading) = mpsc::sync_channel(1);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let run = move || {
+        runtime.block_on(async move {
+            let mut worker = Worker::new(config, published, binder, resolver());
+            let result = worker.load_first().await;
+            let goes_on = result.is_ok();
+            // Whoever started us waits for it, or is gone and stops us.
+            let _ = loaded.send(result);
+            if goes_on {
+                tokio::select! {
+                    never = worker.run() => match never {},
+                    _ = stopped => {}
+                }
+            }
+        });
+    };
+    let thread = thread::Builder::new()
+        .name("config".to_owned())
+        .spawn(run)?;
+    let handle = LocalHandle {
+        stop: Some(stop),
+        thread: Some(thread),
+    };
+    match loading.recv() {
+        Ok(result) => result.map(|()| handle),
+        Err(_) => Err(io::Error::other("it panicked; please report the message above").into()),
+    }
+}
+
+impl Drop for LocalHandle {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! The configuration thread as a whole, with a supervisor that only says what it was asked.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tempfile::TempDir;
+
+use super::{BindRequest, Binder, LocalConfig, LocalHandle, StartError, start_with};
+use crate::config::compile::CompileOptions;
+use crate::config::dns::sample::Server;
+use crate::config::{Published, Snapshot};
+
+/// A running configuration thread.
+struct Local {
+    folder: TempDir,
+    published: Published,
+    asked: Receiver<Vec<BindRequest>>,
+    names: Server,
+    handle: Result<LocalHandle, StartError>,
+}
+
+impl Local {
+    fn start(files: &[(&str, String)]) -> Self {
+        Self::start_where(files, |_| Vec::new())
+    }
+
+    /// Starts one whose supervisor answers like this.
+    fn start_where(
+        files: &[(&str, String)],
+        answer: impl Fn(&[BindRequest]) -> Vec<(u32, io::Error)> + Send + 'static,
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).expect("a file");
+        }
+        let (ask, asked) = channel();
+        let binder: Binder = Box::new(move |requests| {
+            let failed = answer(&requests);
+            // The test may be over.
+            let _ = ask.send(requests);
+            failed
+        });
+        let names = Server::start();
+        names.say("app.test", 1, &["127.0.0.9"]);
+        let published = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+        let config = LocalConfig {
+            paths: vec![folder.path().to_owned()],
+            port_offset: 8000,
+            compile: CompileOptions::new(std::num::NonZeroU32::MIN),
+        };
+        let server = names.clone();
+        let resolver = move || server.resolver();
+        let handle = start_with(config, Arc::clone(&published), binder, resolver);
+        Self {
+            folder,
+            published,
+            asked,
+            names,
+            handle,
+        }
+    }
+
+    /// Waits until the supervisor is asked.
+    fn asked(&self) -> Vec<String> {
+        let asked = self.asked.recv_timeout(Duration::from_secs(20));
+        let asked = asked.expect("the supervisor is asked");
+        asked.iter().map(|it| it.address.to_string()).collect()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a file");
+    }
+
+    fn endpoints(&self) -> Vec<String> {
+        let snapshot = self.published.load();
+        let clusters = snapshot.clusters.iter();
+        let endpoints = clusters.flat_map(|cluster| &cluster.endpoints);
+        endpoints
+            .map(|endpoint| endpoint.name.to_string())
+            .collect()
+    }
+}
+
+fn gateway(port: u16) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: web}}
+spec:
+  gatewayClassName: gateway
+  listeners:
+  - {{name: http, port: {port}, protocol: HTTP}}
+"
+    )
+}
+
+/// A backend, and a route to it.
+fn app(spec: &str) -> String {
+    format!(
+        "apiVersion: gateway-system.io/v1alpha1
+kind: Backend
+metadata: {{name: app}}
+spec: {spec}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {{name: app}}
+spec:
+  parentRefs: [{{name: web}}]
+  rules:
+  - backendRefs: [{{group: gateway-system.io, kind: Backend, name: app}}]
+"
+    )
+}
+
+fn fixed(host: &str) -> String {
+    app(&format!("{{addresses: [{{host: {host}, port: 80}}]}}"))
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a time to look at, not to assert")]
+fn files_are_served_and_followed() {
+    let files = [
+        ("gateway.yaml", gateway(80)),
+        ("app.yaml", fixed("127.0.0.1")),
+    ];
+    let local = Local::start(&files);
+    local.handle.as_ref().expect("it starts");
+    assert_eq!(local.asked(), ["[::]:8080"]);
+    assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
+
+    let begun = Instant::now();
+    local.write("app.yaml", &fixed("127.0.0.2"));
+    assert_eq!(local.asked(), ["[::]:8080"]);
+    println!(
+        "a change of a file was in force after {:?}",
+        begun.elapsed()
+    );
+    assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
+
+    local.write("gateway.yaml", &gateway(9090));
+    assert_eq!(local.asked(), ["[::]:9090"]);
+    assert!(local.published.load().bind(0).is_none());
+    assert!(local.published.load().bind(1).is_some());
+}
+
+#[test]
+fn what_is_bad_is_left_out_and_what_was_good_stays() {
+    let files = [
+        ("gateway.yaml", gateway(80)),
+        ("app.yaml", fixed("127.0.0.1")),
+        ("bad.yaml", "kind: [".to_owned()),
+    ];
+    let local = Local::start(&files);
+    local.handle.as_ref().expect("it starts");
+    local.asked();
+    assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
+    local.write("app.yaml", "kind: [");
+    // Nothing changed, so the binds are only asked for again.
+    assert_eq!(local.asked(), ["[::]:8080"]);
+    assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
+    local.write("app.yaml", &fixed("127.0.0.3"));
+    local.asked();
+    assert_eq!(local.endpoints(), ["127.0.0.3:80"]);
+}
+
+#[test]
+fn names_are_resolved_before_they_are_needed_and_followed() {
+    let backend = app("{dns: {name: app.test, port: 80}}");
+    let files = [("gateway.yaml", gateway(80)), ("app.yaml", backend)];
+    let local = Local::start(&files);
+    local.handle.as_ref().expect("it starts");
+    local.asked();
+    assert_eq!(
+        local.endpoints(),
+        ["127.0.0.9:80"],
+        "from the first request on"
+    );
+    local.names.say("app.test", 1, &["127.0.0.8"]);
+    local.asked();
+    assert_eq!(local.endpoints(), ["127.0.0.8:80"]);
+}
+
+#[test]
+fn a_start_without_files_says_so() {
+    for files in [&[][..], &[("notes.txt", String::new())]] {
+        let local = Local::start(files);
+        let error = local.handle.as_ref().expect_err("there is nothing to read");
+        assert!(matches!(error, StartError::NothingRead(_)), "{error}");
+        let folder = local.folder.path().display().to_string();
+        assert!(error.to_string().contains(&folder), "{error}");
+    }
+}
+
+#[test]
+fn a_start_without_listeners_says_why() {
+    let refused = |requests: &[BindRequest]| {
+        let refused = |request: &BindRequest| (request.id, ErrorKind::PermissionDenied.into());
+        requests.iter().map(refused).collect()
+    };
+    let local = Local::start_where(&[("gateway.yaml", gateway(80))], refused);
+    let error = local.handle.as_ref().expect_err("the port is refused");
+    assert!(error.to_string().contains("--port-offset"), "{error}");
+
+    let local = Local::start(&[("app.yaml", fixed("127.0.0.1"))]);
+    let error = local.handle.as_ref().expect_err("there is no Gateway");
+    assert!(error.to_string().contains("Gateway"), "{error}");
+}
+
+#[test]
+fn a_bind_that_failed_is_asked_for_again() {
+    let tries = std::sync::atomic::AtomicU32::new(0);
+    let first_is_refused = move |requests: &[BindRequest]| {
+        let first = tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        let refused = requests
+            .iter()
+            .filter(|it| first && it.address.port() == 9090);
+        refused
+            .map(|it| (it.id, ErrorKind::AddrInUse.into()))
+            .collect()
+    };
+    let two = gateway(80) + "  - {name: more, port: 9090, protocol: HTTP}\n";
+    let local = Local::start_where(&[("gateway.yaml", two)], first_is_refused);
+    local.handle.as_ref().expect("one listener came up");
+    let both = ["[::]:8080", "[::]:9090"];
+    assert_eq!(local.asked(), both);
+    assert_eq!(local.asked(), both, "without a change of a file");
+}
+
+#[test]
+fn the_thread_ends_with_its_handle() {
+    let local = Local::start(&[("gateway.yaml", gateway(80))]);
+    drop(local.handle.expect("it starts"));
+    local.asked.recv().expect("what it was asked at the start");
+    local
+        .asked
+        .recv()
+        .expect_err("the thread and its binder are gone");
+}

@@ -1,0 +1,38 @@
+//! Where what the proxy does stands in the user's files, for messages.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, UdpSocket};
+
+use translate::admit::Configuration;
+use translate::{ObjectRef, Store, api};
+use xds::model::{BindKey, Listener, Model};
+
+/// The first listener of a bind: its object and file and line of its port, as far as known.
+pub(super) fn of_bind(bind: &BindKey, model: &Model, configuration: &Configuration) -> String {
+    let mut listeners = model.listeners.values();
+    let Some(listener) = listeners.find(|listener| listener.bind == *bind) else {
+        return bind.to_string();
+    };
+    let object = ObjectRef::of::<api::Gateway>(&listener.gateway);
+    let field = field_of(listener, configuration.store());
+    let place = configuration.locate(&object, field.as_deref());
+    let place = place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
+    format!("{place}{object}, listener {}", listener.name)
+}
+
+fn field_of(listener: &Listener, store: &Store) -> Option<String> {
+    let gateway = store.gateways.get(&listener.gateway)?;
+    let mut listeners = gateway.spec.listeners.iter();
+    let index = listeners.position(|it| it.name == listener.name)?;
+    Some(format!("spec.listeners[{index}].port"))
+}
+
+/// The addresses that Gateways ask for and this machine has: those that a socket can be bound to.
+pub(super) fn local_addresses(store: &Store) -> BTreeSet<IpAddr> {
+    let gateways = store.gateways.values();
+    let asked = gateways.flat_map(|gateway| &gateway.spec.addresses);
+    let asked = asked.filter_map(|address| address.value.parse().ok());
+    asked
+        .filter(|address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok())
+        .collect()
+}

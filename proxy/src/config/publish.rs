@@ -1,0 +1,100 @@
+//! Hands snapshots to the shards, and frees them once no shard holds them any more.
+//!
+//! A shard never frees a snapshot: the last reference to each is kept here, so that the work of
+//! taking 100 000 rules apart is the configuration thread's.
+
+use std::sync::Arc;
+
+use super::{Published, Snapshot};
+
+/// The one writer of the published pointer.
+#[derive(Debug)]
+pub struct Publisher {
+    published: Published,
+    /// Snapshots that were replaced and may still be in use.
+    replaced: Vec<Arc<Snapshot>>,
+}
+
+impl Publisher {
+    /// Publishes through this pointer from now on.
+    #[must_use]
+    pub fn new(published: Published) -> Self {
+        Self {
+            published,
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Puts a snapshot in force.
+    pub fn publish(&mut self, snapshot: Snapshot) {
+        let replaced = self.published.swap(Arc::new(snapshot));
+        self.replaced.push(replaced);
+    }
+
+    /// Frees the snapshots that nobody else holds. Returns the version of the oldest one that is
+    /// still in use: ids of older ones can be given to others.
+    pub fn sweep(&mut self) -> u64 {
+        // Who does not hold one cannot get one: a replaced snapshot is reached through its holders
+        // alone, so a count of one stays one.
+        self.replaced
+            .retain(|snapshot| Arc::strong_count(snapshot) > 1);
+        let replaced = self.replaced.iter().map(|snapshot| snapshot.version);
+        let in_force = self.published.load().version;
+        replaced.fold(in_force, u64::min)
+    }
+
+    /// Whether snapshots wait to be let go of.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arc_swap::{ArcSwap, Cache};
+
+    use super::Publisher;
+    use crate::config::Snapshot;
+
+    fn snapshot(version: u64) -> Snapshot {
+        Snapshot {
+            version,
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_freed_when_the_last_shard_lets_go_of_it() {
+        let pointer = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+        let mut publisher = Publisher::new(Arc::clone(&pointer));
+        let mut busy = Cache::new(Arc::clone(&pointer));
+        let mut idle = Cache::new(Arc::clone(&pointer));
+        publisher.publish(snapshot(1));
+        assert_eq!(busy.load().version, 1);
+        assert_eq!(idle.load().version, 1);
+        assert_eq!(publisher.sweep(), 1);
+        assert!(!publisher.waits());
+
+        let first = Arc::downgrade(busy.load());
+        let request = Arc::clone(busy.load());
+        publisher.publish(snapshot(2));
+        assert_eq!(busy.load().version, 2);
+        assert_eq!(publisher.sweep(), 1, "the idle shard and a request have it");
+        assert_eq!(idle.load().version, 2);
+        publisher.publish(snapshot(3));
+        assert_eq!(publisher.sweep(), 1, "the request has it");
+        drop(request);
+        assert!(
+            first.upgrade().is_some(),
+            "a shard's last reference frees nothing"
+        );
+        assert_eq!(publisher.sweep(), 2, "the shards have not looked since");
+        assert!(first.upgrade().is_none());
+        assert_eq!((busy.load().version, idle.load().version), (3, 3));
+        assert_eq!(publisher.sweep(), 3);
+        assert!(!publisher.waits());
+    }
+}

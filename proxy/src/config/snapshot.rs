@@ -1,0 +1,214 @@
+//! What a request needs of the configuration, ready to be used: no lookup by name is left in it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xds::model;
+
+use crate::limits::Limits;
+use crate::policy::compiled::{Answers, BackendPolicy};
+use crate::policy::cors::Cors;
+use crate::policy::forwarded::TrustedHops;
+use crate::policy::proxy_protocol::Acceptance;
+use crate::route::{HostIndex, Router};
+use crate::shard::interned::Interned;
+use crate::upstream::balance::{Draw, EndpointSet};
+use crate::upstream::session::Identity;
+
+/// A whole configuration.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Counts up with every change; 0 before the first one.
+    pub version: u64,
+    /// By bind id; the ids of binds that are gone are empty.
+    pub binds: Vec<Option<Bind>>,
+    /// Everything that requests can be sent to.
+    pub clusters: Vec<Cluster>,
+}
+
+impl Snapshot {
+    /// The bind of this id, unless it is gone.
+    #[must_use]
+    pub fn bind(&self, id: u32) -> Option<&Bind> {
+        self.binds.get(id as usize)?.as_ref()
+    }
+
+    /// The cluster of this index of the same snapshot.
+    #[must_use]
+    pub fn cluster(&self, index: ClusterIndex) -> &Cluster {
+        &self.clusters[index.0]
+    }
+}
+
+/// One socket address, and the listeners that share it.
+#[derive(Debug)]
+pub struct Bind {
+    /// Its key.
+    pub key: model::BindKey,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// `namespace/name` of its Gateway.
+    pub gateway: Arc<str>,
+    /// What holds before a request's listener is known.
+    pub limits: Limits,
+    /// PROXY protocol from clients.
+    pub proxy_protocol: Acceptance,
+    /// How paths are normalised, before a route is known.
+    pub path_options: model::PathOptions,
+    /// Whose forwarding headers are believed.
+    pub trust: TrustedHops,
+    /// The access log of requests that no listener serves.
+    pub access_log: model::AccessLog,
+    /// Its listeners, the most specific hostname first.
+    pub listeners: Vec<Listener>,
+    /// Finds a listener by host.
+    pub hosts: HostIndex,
+}
+
+impl Bind {
+    /// The listener that owns requests for `host` (lower case, no port): the most specific one
+    /// (GEP-1713).
+    #[must_use]
+    pub fn listener(&self, host: &str) -> Option<&Listener> {
+        self.listeners.get(self.hosts.find(host.as_bytes())?)
+    }
+}
+
+/// A listener and its routes.
+#[derive(Debug)]
+pub struct Listener {
+    /// Its id in the counters.
+    pub id: Interned,
+    /// Its key.
+    pub key: model::ListenerKey,
+    /// Hosts that it serves; `None` means every host.
+    pub hostname: Option<model::Hostname>,
+    /// Which rule serves a request.
+    pub router: Router,
+    /// Its rules; the router names them by position.
+    pub rules: Vec<Rule>,
+    /// The access log of requests that no rule serves.
+    pub access_log: model::AccessLog,
+}
+
+/// A rule of a route.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its id in the counters.
+    pub id: Interned,
+    /// `kind/namespace/name/rule` of the route, for logs.
+    pub name: Arc<str>,
+    /// Limits and timeouts.
+    pub limits: Limits,
+    /// The whole exchange, retries included.
+    pub request_timeout: Option<Duration>,
+    /// One try.
+    pub backend_timeout: Option<Duration>,
+    /// Whether the route said `0s`: then even our own patience with backends has no end.
+    pub waits_forever: bool,
+    /// Retries.
+    pub retry: Option<model::Retry>,
+    /// Session persistence.
+    pub session: Option<model::SessionPersistence>,
+    /// The access log.
+    pub access_log: model::AccessLog,
+    /// What it answers before a backend is chosen.
+    pub answers: Option<Box<Answers>>,
+    /// Chooses among `backends` by weight.
+    pub draw: Draw,
+    /// Where its requests go.
+    pub backends: Vec<RuleBackend>,
+}
+
+impl Rule {
+    /// Its own CORS filter.
+    #[must_use]
+    pub fn cors(&self) -> Option<&Cors> {
+        self.answers.as_deref()?.cors.as_ref()
+    }
+}
+
+/// A backend's share of a rule.
+#[derive(Debug)]
+pub struct RuleBackend {
+    /// Where its share goes; an invalid reference answers it with 500.
+    pub cluster: Result<ClusterIndex, model::InvalidBackend>,
+    /// What is done to its requests and responses, the rule's filters included.
+    pub policy: Option<Box<BackendPolicy>>,
+    /// Where the policy's mirrors go, by their position.
+    pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
+    /// Time to connect: a policy of the backend goes before the rule's limits.
+    pub connect_timeout: Option<Duration>,
+    /// Time to the response head, likewise.
+    pub response_head_timeout: Option<Duration>,
+}
+
+/// Position of a cluster in its snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterIndex(pub usize);
+
+/// A service port, or a backend: endpoints that do the same.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Its id on the shards.
+    pub id: Interned,
+    /// `Service/namespace/name:port` or `Backend/namespace/name`.
+    pub name: Arc<str>,
+    /// Who takes requests.
+    pub set: EndpointSet,
+    /// Where endpoints are, sorted by id.
+    pub endpoints: Vec<Endpoint>,
+    /// Connections of one shard to all of it.
+    pub connections_per_shard: NonZeroU32,
+    /// Requests of one shard that wait for a connection to it.
+    pub pending_per_shard: NonZeroU32,
+    /// Retries that it bears.
+    pub retry_budget: model::RetryBudget,
+}
+
+impl Cluster {
+    /// The endpoint of this id.
+    #[must_use]
+    pub fn endpoint(&self, id: Interned) -> Option<&Endpoint> {
+        let at = self
+            .endpoints
+            .binary_search_by_key(&id, |endpoint| endpoint.id)
+            .ok()?;
+        self.endpoints.get(at)
+    }
+}
+
+/// Where an endpoint is.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Its id on the shards.
+    pub id: Interned,
+    /// Its address.
+    pub address: Address,
+    /// What sessions call it.
+    pub identity: Identity,
+    /// Its address as text, for logs.
+    pub name: Arc<str>,
+}
+
+/// An address to connect to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A unix stream socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Tells when files or folders may have changed, once for changes that come together.
+//!
+//! Folders are watched rather than files, since editors and Kubernetes replace files: a new file is
+//! renamed over the old one, or a link (`..data`) over the old link. Every folder on the way of
+//! links counts, and so does the one that holds a watched folder. Where the kernel has no watch left
+//! for us, files are looked at every other second.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+use std::time::Instant;
+
+use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::warn;
+
+use super::files::is_configuration;
+use crate::limits::{CHANGE_QUIET, CHANGE_QUIET_MAX, FILE_POLL};
+
+/// Watches the files and folders of a configuration.
+pub struct Watch {
+    paths: Vec<PathBuf>,
+    /// None where files are polled.
+    watcher: Option<RecommendedWatcher>,
+    watched: BTreeSet<PathBuf>,
+    interest: Interest,
+    events: UnboundedReceiver<notify::Result<Event>>,
+    sender: UnboundedSender<notify::Result<Event>>,
+    burst: Option<Burst>,
+    last_look: Instant,
+}
+
+impl Watch {
+    /// Watches from now on.
+    #[must_use]
+    pub fn new(paths: Vec<PathBuf>) -> Self {
+        let (sender, events) = unbounded_channel();
+        let mut watch = Self {
+            paths,
+            watcher: None,
+            watched: BTreeSet::new(),
+            interest: Interest::default(),
+            events,
+            sender,
+            burst: None,
+            last_look: Instant::now(),
+        };
+        if let Err(error) = watch.rewatch() {
+            watch.poll(&error);
+        }
+        watch
+    }
+
+    /// Waits until something may have changed and is quiet again. A call that is dropped loses
+    /// nothing: the next one goes on where it was.
+    pub async fn changed(&mut self) {
+        if self.watcher.is_some() {
+            self.quiet().await;
+        } else {
+            tokio::time::sleep_until((self.last_look + FILE_POLL).into()).await;
+        }
+        self.last_look = Instant::now();
+        let polled = self.watcher.is_none();
+        // Links may lead elsewhere now, and folders may be other ones of the same name.
+        match self.rewatch() {
+            Err(error) if !polled => self.poll(&error),
+            _ => {}
+        }
+    }
+
+    /// Waits for the end of a burst of events.
+    async fn quiet(&mut self) {
+        loop {
+            let event = match &self.burst {
+                None => self.events.recv().await,
+                Some(burst) => {
+                    let quiet = burst.quiet_at().into();
+                    match tokio::time::timeout_at(quiet, self.events.recv()).await {
+                        Ok(event) => event,
+                        Err(_) => break,
+                    }
+                }
+            };
+            // Where events were lost, anything may have changed.
+            let touch = match event {
+                Some(Ok(event)) => self.interest.judge(&event),
+                Some(Err(_)) | None => Some(Touch::Replaced),
+            };
+            if let Some(touch) = touch {
+                let now = Instant::now();
+                let burst = self.burst.get_or_insert_with(|| Burst::begin(now));
+                burst.note(touch, now);
+            }
+        }
+        self.burst = None;
+    }
+
+    fn poll(&mut self, error: &notify::Error) {
+        warn!(
+            %error,
+            "configuration files cannot be watched, so they are read every {} s; raise \
+             fs.inotify.max_user_watches or fs.inotify.max_user_instances",
+            FILE_POLL.as_secs()
+        );
+        self.watcher = None;
+        self.watched.clear();
+    }
+
+    fn rewatch(&mut self) -> notify::Result<()> {
+        self.interest = Interest::of(&self.paths);
+        let mut watcher = if let Some(watcher) = self.watcher.take() {
+            watcher
+        } else {
+            let sender = self.sender.clone();
+            // Whoever reads them may be gone already.
+            notify::recommended_watcher(move |event| drop(sender.send(event)))?
+        };
+        for folder in self.watched.difference(&self.interest.folders) {
+            // A folder that is gone has no watch any more.
+            let _ = watcher.unwatch(folder);
+        }
+        // Also those that are watched already: a folder that was deleted and made again has the
+        // old one's name, and not its watch.
+        for folder in &self.interest.folders {
+            match watcher.watch(folder, RecursiveMode::NonRecursive) {
+                Err(error) if folder.is_dir() => return Err(error),
+                // It is gone again, and the watch of the one above tells.
+                _ => {}
+            }
+        }
+        self.watched.clone_from(&self.interest.folders);
+        self.watcher = Some(watcher);
+        Ok(())
+    }
+}
+
+/// Changes that come together.
+struct Burst {
+    first: Instant,
+    last: Instant,
+    /// Files that somebody is writing to.
+    open: BTreeSet<PathBuf>,
+}
+
+impl Burst {
+    fn begin(now: Instant) -> Self {
+        Self {
+            first: now,
+            last: now,
+            open: BTreeSet::new(),
+        }
+    }
+
+    fn note(&mut self, touch: Touch, now: Instant) {
+        self.last = now;
+        match touch {
+            Touch::Written(path) => drop(self.open.insert(path)),
+            Touch::Closed(path) => drop(self.open.remove(&path)),
+            Touch::Replaced => {}
+        }
+    }
+
+    /// When it is over, should nothing else happen. A file that is half written is waited for.
+    fn quiet_at(&self) -> Instant {
+        let most = self.first + CHANGE_QUIET_MAX;
+        if self.open.is_empty() {
+            most.min(self.last + CHANGE_QUIET)
+        } else {
+            most
+        }
+    }
+}
+
+/// What an event says of a file.
+enum Touch {
+    /// Somebody writes to it.
+    Written(PathBuf),
+    /// Somebody has written to it.
+    Closed(PathBuf),
+    /// It came, went, or is another one.
+    Replaced,
+}
+
+/// Which events mean anything.
+#[derive(Debug, Default)]
+struct Interest {
+    /// Folders to watch; every one exists.
+    folders: BTreeSet<PathBuf>,
+    /// Files, folders and links whose coming and going matters.
+    names: BTreeSet<PathBuf>,
+    /// Folders whose configuration files matter.
+    listed: BTreeSet<PathBuf>,
+}
+
+impl Interest {
+    fn of(paths: &[PathBuf]) -> Self {
+        let mut interest = Self::default();
+        for path in paths {
+            let real = interest.walk(path);
+            if real.is_dir() {
+                interest.list(real);
+            }
+        }
+        interest
+    }
+
+    fn list(&mut self, folder: PathBuf) {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()) {
+            if is_configuration(&path) && path.is_symlink() {
+                self.walk(&path);
+            }
+        }
+        self.folders.insert(folder.clone());
+        self.listed.insert(folder);
+    }
+
+    /// Goes the way that the kernel goes to a path, and notes each link on it, and the end.
+    fn walk(&mut self, path: &Path) -> PathBuf {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut rest = path;
+        let mut at = PathBuf::from("/");
+        let mut links = MOST_LINKS;
+        loop {
+            let mut components = rest.components();
+            let Some(component) = components.next() else {
+                break;
+            };
+            let mut after = components.as_path().to_owned();
+            match component {
+                Component::Normal(name) => {
+                    let next = at.join(name);
+                    match std::fs::read_link(&next) {
+                        Ok(target) if links > 0 => {
+                            links -= 1;
+                            self.note(&next);
+                            after = target.join(after);
+                        }
+                        _ => at = next,
+                    }
+                }
+                Component::ParentDir => drop(at.pop()),
+                Component::RootDir => at = PathBuf::from("/"),
+                Component::CurDir | Component::Prefix(_) => {}
+            }
+            rest = after;
+        }
+        self.note(&at);
+        at
+    }
+
+    /// Watches for a path in its folder; where that is missing, for what is missing in the nearest
+    /// one above.
+    fn note(&mut self, path: &Path) {
+        let mut name = path;
+        while let Some(folder) = name.parent() {
+            self.names.insert(name.to_owned());
+            if folder.is_dir() {
+                self.folders.insert(folder.to_owned());
+                break;
+            }
+            name = folder;
+        }
+    }
+
+    fn judge(&self, event: &Event) -> Option<Touch> {
+        if event.need_rescan() {
+            return Some(Touch::Replaced);
+        }
+        let path = event.paths.iter().find(|path| self.means(path))?;
+        match event.kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
+                Some(Touch::Closed(path.clone()))
+            }
+            // Reading is what we do ourselves.
+            EventKind::Access(_) => None,
+            EventKind::Modify(ModifyKind::Data(_)) => Some(Touch::Written(path.clone())),
+            _ => Some(Touch::Replaced),
+        }
+    }
+
+    fn means(&self, path: &Path) -> bool {
+        let listed = path
+            .parent()
+            .is_some_and(|folder| self.listed.contains(folder));
+        self.names.contains(path)
+            || self.folders.contains(path)
+            || (listed && is_configuration(path))
+    }
+}
+
+/// Links that are followed one after the other: as many as Linux does.
+const MOST_LINKS: u32 = 40;
+
+#[cfg(test)]
+mod tests;

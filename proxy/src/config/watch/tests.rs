@@ -1,0 +1,209 @@
+//! What editors, people and Kubernetes do to files. Each change must be told, and be whole then.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::Watch;
+
+struct Scene {
+    root: TempDir,
+    watch: Watch,
+}
+
+impl Scene {
+    /// Makes a folder as `prepare` says, and watches `name` in it.
+    fn watching(name: &str, prepare: impl FnOnce(&Path)) -> Self {
+        let root = tempfile::tempdir().expect("a folder");
+        prepare(root.path());
+        let watch = Watch::new(vec![root.path().join(name)]);
+        Self { root, watch }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    async fn is_told(&mut self) {
+        let told = tokio::time::timeout(Duration::from_secs(10), self.watch.changed()).await;
+        told.expect("a change is told");
+    }
+}
+
+fn write(path: &Path, text: &str) {
+    fs::write(path, text).expect("a file");
+}
+
+fn in_a_folder(root: &Path) {
+    fs::create_dir(root.join("config")).expect("a folder");
+    write(&root.join("config/a.yaml"), "1");
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_again() {
+    let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
+    for text in ["2", "3"] {
+        write(&scene.path("a.yaml"), text);
+        scene.is_told().await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_over_the_old_one() {
+    let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
+    for text in ["2", "3"] {
+        write(&scene.path(".a.yaml.tmp"), text);
+        fs::rename(scene.path(".a.yaml.tmp"), scene.path("a.yaml")).expect("it was there");
+        scene.is_told().await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_deleted_and_made_again() {
+    let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
+    fs::remove_file(scene.path("a.yaml")).expect("it was there");
+    scene.is_told().await;
+    write(&scene.path("a.yaml"), "2");
+    scene.is_told().await;
+}
+
+#[tokio::test]
+async fn files_that_come_to_a_folder_and_go() {
+    let mut scene = Scene::watching("config", in_a_folder);
+    write(&scene.path("config/b.yaml"), "1");
+    scene.is_told().await;
+    fs::remove_file(scene.path("config/a.yaml")).expect("it was there");
+    scene.is_told().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_deleted_and_made_again() {
+    let mut scene = Scene::watching("config", in_a_folder);
+    fs::remove_dir_all(scene.path("config")).expect("it was there");
+    scene.is_told().await;
+    in_a_folder(scene.root.path());
+    scene.is_told().await;
+    write(&scene.path("config/a.yaml"), "2");
+    scene.is_told().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_comes_later() {
+    let mut scene = Scene::watching("far/config", |_| {});
+    fs::create_dir(scene.path("far")).expect("a folder");
+    scene.is_told().await;
+    in_a_folder(&scene.path("far"));
+    scene.is_told().await;
+    write(&scene.path("far/config/b.yaml"), "1");
+    scene.is_told().await;
+}
+
+/// As the kubelet does it: a folder for each version, a link to the present one, and files that are
+/// links through it.
+fn mounted(root: &Path) {
+    fs::create_dir(root.join("mount")).expect("a folder");
+    version(root, 1);
+    symlink("..1", root.join("mount/..data")).expect("a link");
+    symlink("..data/a.yaml", root.join("mount/a.yaml")).expect("a link");
+}
+
+fn version(root: &Path, number: u32) {
+    let folder = root.join(format!("mount/..{number}"));
+    fs::create_dir(&folder).expect("a folder");
+    write(&folder.join("a.yaml"), &number.to_string());
+}
+
+fn flip(root: &Path, number: u32) {
+    version(root, number);
+    symlink(format!("..{number}"), root.join("mount/..data_tmp")).expect("a link");
+    fs::rename(root.join("mount/..data_tmp"), root.join("mount/..data")).expect("a link");
+    fs::remove_dir_all(root.join(format!("mount/..{}", number - 1))).expect("it was there");
+}
+
+#[tokio::test]
+async fn a_mounted_config_map_as_folder_and_as_file() {
+    for name in ["mount", "mount/a.yaml"] {
+        let mut scene = Scene::watching(name, mounted);
+        for number in [2, 3] {
+            flip(scene.root.path(), number);
+            scene.is_told().await;
+            let text = fs::read_to_string(scene.path("mount/a.yaml")).expect("a file");
+            assert_eq!(text, number.to_string());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_link_to_a_file_elsewhere() {
+    let mut scene = Scene::watching("a.yaml", |root| {
+        in_a_folder(root);
+        symlink("config/a.yaml", root.join("a.yaml")).expect("a link");
+    });
+    write(&scene.path("config/a.yaml"), "2");
+    scene.is_told().await;
+}
+
+#[tokio::test]
+async fn reading_and_what_editors_leave_behind_mean_nothing() {
+    let mut scene = Scene::watching("config", in_a_folder);
+    for name in [".a.yaml.swp", "4913", "a.yaml~", "notes.txt"] {
+        write(&scene.path("config").join(name), "");
+    }
+    fs::read(scene.path("config/a.yaml")).expect("a file");
+    // Events come in order: what came before this one is judged before it.
+    let (events, mut judged) = (&mut scene.watch.events, 0);
+    write(&scene.root.path().join("config/a.yaml"), "2");
+    loop {
+        let event = events
+            .recv()
+            .await
+            .expect("the watcher lives")
+            .expect("no event is lost");
+        judged += 1;
+        let touch = scene.watch.interest.judge(&event);
+        assert_eq!(
+            touch.is_some(),
+            event.paths[0].ends_with("config/a.yaml") && !event.kind.is_access()
+        );
+        if touch.is_some() {
+            break;
+        }
+    }
+    assert!(judged > 4);
+}
+
+#[tokio::test]
+async fn changes_that_come_together_are_told_once() {
+    let mut scene = Scene::watching("config", in_a_folder);
+    for number in 0..50 {
+        write(&scene.path(&format!("config/{number}.yaml")), "1");
+    }
+    scene.is_told().await;
+    assert_eq!(
+        fs::read_dir(scene.path("config"))
+            .expect("a folder")
+            .count(),
+        51
+    );
+    while let Ok(event) = scene.watch.events.try_recv() {
+        let event = event.expect("no event is lost");
+        assert!(scene.watch.interest.judge(&event).is_none(), "all was told");
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_not_told_while_it_is_half_written() {
+    use std::io::Write as _;
+
+    let mut scene = Scene::watching("a.yaml", |root| write(&root.join("a.yaml"), "1"));
+    let mut file = fs::File::create(scene.path("a.yaml")).expect("a file");
+    file.write_all(b"half").expect("it is written");
+    let early = tokio::time::timeout(Duration::from_millis(50), scene.watch.changed()).await;
+    assert!(early.is_err(), "it is still open");
+    file.write_all(b" and half").expect("it is written");
+    drop(file);
+    scene.is_told().await;
+}

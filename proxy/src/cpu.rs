@@ -1,0 +1,109 @@
+//! How many shards a process gets, and which cores: its CPU set, cut to its cgroup's quota.
+
+#![expect(unsafe_code, reason = "sched_getaffinity(2)")]
+
+use std::num::NonZeroU16;
+
+/// The CPUs of this process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cpus {
+    /// The cores it may run on.
+    pub set: Vec<usize>,
+    /// Cores' worth of time that its cgroup grants; `None` where there is no quota.
+    pub quota: Option<f64>,
+}
+
+impl Cpus {
+    /// Reads the CPU set of this process and the quota of its cgroup (version 2, then 1).
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let quota = read("/sys/fs/cgroup/cpu.max")
+            .and_then(|text| parse_cpu_max(&text))
+            .or_else(|| {
+                let quota = read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")?;
+                let period = read("/sys/fs/cgroup/cpu/cpu.cfs_period_us")?;
+                parse_cpu_max(&format!("{} {}", quota.trim(), period.trim()))
+            });
+        Self {
+            set: affinity(),
+            quota,
+        }
+    }
+
+    /// Whether it may run on some of the machine's cores alone.
+    #[must_use]
+    pub fn is_part_of_machine(&self) -> bool {
+        // SAFETY: sysconf takes and gives plain integers.
+        let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        usize::try_from(online).is_ok_and(|online| self.set.len() < online)
+    }
+
+    /// How many shards to run: a shard that the quota throttles would stall every connection it
+    /// has, so there are as many as can run all of the time.
+    #[must_use]
+    pub fn shards(&self) -> NonZeroU16 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a quota is a small positive number, and `as` saturates"
+        )]
+        let granted = self
+            .quota
+            .map_or(usize::MAX, |quota| quota.floor() as usize);
+        let shards = self.set.len().min(granted).max(1);
+        u16::try_from(shards)
+            .ok()
+            .and_then(NonZeroU16::new)
+            .unwrap_or(NonZeroU16::MAX)
+    }
+}
+
+/// `max 100000` or `150000 100000`: microseconds of each period.
+fn parse_cpu_max(text: &str) -> Option<f64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+fn affinity() -> Vec<usize> {
+    // SAFETY: an all-zero cpu_set_t is the empty set, the pointer and size name a live one, and
+    // CPU_ISSET is asked for indices within it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return vec![0];
+        }
+        let all = 0..usize::try_from(libc::CPU_SETSIZE).unwrap_or_default();
+        all.filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cpus, parse_cpu_max};
+
+    #[test]
+    fn reads_the_quota_of_a_cgroup() {
+        assert_eq!(parse_cpu_max("max 100000\n"), None);
+        assert_eq!(parse_cpu_max("250000 100000\n"), Some(2.5));
+        assert_eq!(parse_cpu_max("-1 100000"), None);
+        assert_eq!(parse_cpu_max("garbage"), None);
+    }
+
+    #[test]
+    fn a_shard_for_each_core_that_can_run_all_of_the_time() {
+        let shards = |cores: usize, quota| {
+            Cpus {
+                set: (0..cores).collect(),
+                quota,
+            }
+            .shards()
+            .get()
+        };
+        assert_eq!(shards(8, None), 8);
+        assert_eq!(shards(8, Some(2.5)), 2);
+        assert_eq!(shards(8, Some(0.5)), 1);
+        assert_eq!(shards(2, Some(16.0)), 2);
+    }
+}

@@ -1,0 +1,51 @@
+//! Answers to what never became a request.
+
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use http::StatusCode;
+
+use crate::failure::{Failure, Then};
+use crate::http::h1::Asked;
+use crate::http::h1::encode::{Answer, Persist, field};
+use crate::http::head::Version;
+use crate::shard::Shard;
+use crate::shard::deadline::Expiry;
+
+use super::connection::{Client, Next};
+
+/// Answers a head that is not to be believed, so that nothing behind it can be either.
+pub(super) async fn refuse(shard: &Rc<Shard>, client: &Client, failure: Failure) -> Next {
+    let kind = failure.kind;
+    shard.counters.refused.count(kind);
+    tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
+    if kind.then() == Then::Reset {
+        return Next::Reset;
+    }
+    let (mut lines, mut out) = (Vec::new(), Vec::new());
+    write_date(&mut lines);
+    Answer {
+        status: StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_REQUEST),
+        asked: Asked::Other,
+        client: Version::Http11,
+        persist: Persist::Close,
+        append: &lines,
+        body: kind.text().as_bytes(),
+    }
+    .encode(&mut out);
+    let snapshot = shard.config.load();
+    let timeout = snapshot
+        .bind(client.bind)
+        .and_then(|bind| bind.limits.write_idle_timeout);
+    client.deadline.arm(timeout, Expiry::Disconnect);
+    match client.stream.write_vec(&mut out).await {
+        Ok(()) => Next::Linger,
+        Err(_) => Next::Close,
+    }
+}
+
+/// Appends the Date of an answer that is our own (RFC 9110 section 6.6.1).
+pub(crate) fn write_date(lines: &mut Vec<u8>) {
+    let date = httpdate::HttpDate::from(SystemTime::now());
+    field(lines, b"Date", date.to_string().as_bytes());
+}

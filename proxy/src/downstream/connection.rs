@@ -1,0 +1,137 @@
+//! The life of one client connection.
+//!
+//! Between requests a connection is parked: it holds no buffer and waits for the socket to become
+//! readable. What a busy connection needs lives in a box that exists while it is busy, so an idle
+//! one costs a few hundred bytes.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use xds::model::Scheme;
+
+use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, LINGER_BYTES, LINGER_TIMEOUT};
+use crate::net::{Liveness, Stream};
+use crate::policy::forwarded::Hop;
+use crate::request::After;
+use crate::shard::Shard;
+use crate::shard::deadline::{Deadline, Expiry};
+use crate::shard::registry::{ClientState, Registered};
+
+use super::h1;
+
+/// A client's connection.
+pub(crate) struct Client {
+    /// Its socket.
+    pub(crate) stream: Stream,
+    /// Deadline of whatever the connection waits for.
+    pub(crate) deadline: Deadline,
+    /// Where it comes from: the peer, or whom its PROXY protocol header names.
+    pub(crate) hop: Hop,
+    /// The bind that accepted it.
+    pub(crate) bind: u32,
+    /// Requests begun.
+    pub(crate) requests: u64,
+    /// When it was accepted.
+    accepted: Instant,
+    /// The share of the oldest age that it may reach, in percent.
+    age_percent: u32,
+    registered: Registered,
+}
+
+/// What becomes of a connection after it was busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing has come for a while: park it.
+    Park,
+    /// Close it; everything that was sent has a reader.
+    Close,
+    /// An answer is on its way to a client that may still be sending: see that it arrives.
+    Linger,
+    /// Reset it, so that nobody takes what was sent for whole.
+    Reset,
+}
+
+impl Client {
+    /// Whether it was accepted so long ago; some way before that for some, so that clients that
+    /// came together do not come again together.
+    pub(crate) fn is_older_than(&self, age: Duration) -> bool {
+        self.accepted.elapsed() >= age / 100 * self.age_percent
+    }
+}
+
+impl After {
+    /// The connection ends, when the client has what was sent.
+    pub(crate) fn close(stream: &Stream) -> Self {
+        match stream.liveness() {
+            Liveness::Quiet => Self::End(Next::Close),
+            Liveness::Readable | Liveness::Gone => Self::End(Next::Linger),
+        }
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr, bind: u32) {
+    let mut client = Client {
+        deadline: Deadline::new(&shard, stream.fd()),
+        registered: Registered::new(&shard, stream.fd(), bind),
+        stream,
+        hop: Hop::new(address.ip(), Scheme::Http),
+        bind,
+        requests: 0,
+        accepted: Instant::now(),
+        age_percent: shard.with_rng(|rng| {
+            rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100)
+        }),
+    };
+    loop {
+        client.registered.set(ClientState::Busy);
+        match Box::pin(h1::serve(&shard, &mut client)).await {
+            Next::Park => {}
+            Next::Close => return,
+            Next::Linger => return Box::pin(linger(&shard, &client)).await,
+            Next::Reset => return client.stream.reset_on_close(),
+        }
+        if !park(&shard, &client).await {
+            return;
+        }
+    }
+}
+
+/// Waits for the next request. `false` where none will come.
+async fn park(shard: &Shard, client: &Client) -> bool {
+    let snapshot = shard.config.load();
+    let Some(bind) = snapshot.bind(client.bind) else {
+        return false;
+    };
+    if shard.draining.get() {
+        return false;
+    }
+    client.registered.set(ClientState::Idle);
+    client
+        .deadline
+        .arm(bind.limits.keep_alive_timeout, Expiry::Disconnect);
+    drop(snapshot);
+    let readable = client.stream.readable().await;
+    readable.is_ok() && !client.deadline.expired()
+}
+
+/// Lets a final answer arrive: a close with bytes unread would reset the connection, and the reset
+/// could overtake the answer (RFC 9112 section 9.6).
+async fn linger(shard: &Shard, client: &Client) {
+    client.stream.shutdown_write();
+    client
+        .deadline
+        .arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
+    let mut buffer = shard.buffers.take();
+    let mut dropped = 0;
+    while dropped < LINGER_BYTES {
+        match client.stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => dropped += count,
+        }
+        buffer.clear();
+    }
+    shard.buffers.put(buffer);
+}

@@ -1,0 +1,150 @@
+//! HTTP/1 from clients: heads off the wire one after another, each handed to the request path.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::failure::{Failure, FailureKind};
+use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
+use crate::limits::{PARK_AFTER, REQUESTS_PER_POLL};
+use crate::net::Buffer;
+use crate::request::{self, scratch::Scratch};
+use crate::shard::Shard;
+use crate::shard::deadline::Expiry;
+
+use super::answer;
+use super::connection::{Client, Next};
+
+/// Serves requests until the connection ends or nothing has come for a while.
+pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
+    let mut buffer = shard.buffers.take();
+    let mut scratch = shard.scratch.take();
+    let next = requests(shard, client, &mut buffer, &mut scratch).await;
+    client.deadline.park();
+    shard.buffers.put(buffer);
+    shard.scratch.put(scratch);
+    next
+}
+
+async fn requests(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    buffer: &mut Buffer,
+    scratch: &mut Scratch,
+) -> Next {
+    let mut without_wait = 0;
+    loop {
+        match read_head(shard, client, buffer, scratch).await {
+            Head::Complete { waited } => {
+                without_wait = if waited { 0 } else { without_wait + 1 };
+            }
+            Head::Failed(failure) => return answer::refuse(shard, client, failure).await,
+            Head::Ended(next) => return next,
+        }
+        client.requests += 1;
+        match request::handle(shard, client, buffer, scratch).await {
+            request::After::KeepAlive => {}
+            request::After::End(next) => return next,
+        }
+        if without_wait >= REQUESTS_PER_POLL {
+            // The driver answers from what the kernel has buffered without ever waiting: one
+            // timer tick lets the shard's other connections run.
+            monoio::time::sleep(Duration::ZERO).await;
+            without_wait = 0;
+        }
+    }
+}
+
+enum Head {
+    /// It is in the scratch memory; whether the socket had to be waited for.
+    Complete { waited: bool },
+    /// It is not to be believed.
+    Failed(Failure),
+    /// There is none.
+    Ended(Next),
+}
+
+/// Reads until the buffer holds a head, takes it out of the buffer and parses it.
+async fn read_head(
+    shard: &Rc<Shard>,
+    client: &Client,
+    buffer: &mut Buffer,
+    scratch: &mut Scratch,
+) -> Head {
+    let mut scan = HeadScan::default();
+    let (mut waited, mut timed) = (false, false);
+    loop {
+        let Some(limits) = Limits::of(shard, client) else {
+            return Head::Ended(Next::Close);
+        };
+        if !buffer.is_empty() {
+            let head = &mut scratch.received.head;
+            match parse_request(buffer.filled(), &limits.head, &mut scan, head) {
+                Ok(Progress::Partial) => {}
+                Ok(Progress::Complete { len }) => {
+                    scratch
+                        .received
+                        .keep(buffer.filled().get(..len).unwrap_or_default());
+                    buffer.consume(len);
+                    return Head::Complete { waited };
+                }
+                Err(error) => return Head::Failed(error.into()),
+            }
+        }
+        let read = if buffer.is_empty() {
+            read_or_park(client, buffer).await
+        } else {
+            // From the head's first bytes on: what trickles in later does not extend it.
+            if !std::mem::replace(&mut timed, true) {
+                client.deadline.arm(limits.timeout, Expiry::StopReading);
+            }
+            client.stream.read(buffer).await
+        };
+        waited = true;
+        match read {
+            Ok(0) => return ended(client, buffer),
+            Ok(_) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
+                return Head::Ended(Next::Park);
+            }
+            Err(_) => return Head::Ended(Next::Close),
+        }
+    }
+}
+
+/// Reads a request's first bytes; after a while without any, gives the buffer back.
+async fn read_or_park(client: &Client, buffer: &mut Buffer) -> io::Result<usize> {
+    let handle = client.deadline.cancel_handle();
+    client.deadline.arm(Some(PARK_AFTER), Expiry::CancelRead);
+    client.stream.read_until_canceled(buffer, handle).await
+}
+
+fn ended(client: &Client, buffer: &Buffer) -> Head {
+    match (client.deadline.expired(), buffer.is_empty()) {
+        (true, false) => Head::Failed(FailureKind::HeadTimeout.into()),
+        _ => Head::Ended(Next::Close),
+    }
+}
+
+/// What holds before the request's listener is known.
+struct Limits {
+    head: HeadLimits,
+    timeout: Option<Duration>,
+}
+
+impl Limits {
+    /// `None` where the bind is gone.
+    fn of(shard: &Shard, client: &Client) -> Option<Self> {
+        let snapshot = shard.config.load();
+        let limits = &snapshot.bind(client.bind)?.limits;
+        let head = HeadLimits {
+            line_bytes: limits.request_line_bytes as usize,
+            head_bytes: limits.head_bytes as usize,
+            fields: limits.header_fields as usize,
+        };
+        Some(Self {
+            head,
+            timeout: limits.head_timeout,
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! Which runtime a shard runs on: io_uring with the best flags that the kernel takes, else epoll.
+//!
+//! Probed on the shard's own thread, because a ring belongs to the thread that made it
+//! (SINGLE_ISSUER) and seccomp filters are per thread too.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+
+use monoio::time::TimeDriver;
+use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
+
+use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS};
+
+/// What the operator asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum DriverChoice {
+    /// io_uring where the kernel allows it, else epoll.
+    #[default]
+    Auto,
+    /// io_uring or an error.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+/// What a shard got, and why not something better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverReport {
+    /// The driver that won.
+    pub driver: &'static str,
+    /// Why the better ones did not; empty where the best one won.
+    pub reason: String,
+}
+
+impl fmt::Display for DriverReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.reason.is_empty() {
+            f.write_str(self.driver)
+        } else {
+            write!(f, "{} ({})", self.driver, self.reason)
+        }
+    }
+}
+
+/// A shard's runtime.
+pub enum Driver {
+    /// On io_uring.
+    IoUring(Runtime<TimeDriver<IoUringDriver>>),
+    /// On epoll.
+    Epoll(Runtime<TimeDriver<LegacyDriver>>),
+}
+
+/// How a runtime waits for sockets that it did not make itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// For an operation to complete. The socket has to block: io_uring answers EAGAIN for one that
+    /// does not, instead of waiting.
+    ForCompletion,
+    /// For the socket to become ready. It must not block.
+    ForReadiness,
+}
+
+impl Driver {
+    /// How it waits for sockets.
+    #[must_use]
+    pub fn waits(&self) -> Waits {
+        match self {
+            Self::IoUring(_) => Waits::ForCompletion,
+            Self::Epoll(_) => Waits::ForReadiness,
+        }
+    }
+
+    /// Builds the best runtime of the choice, for at most `connections` sockets.
+    ///
+    /// # Errors
+    /// io_uring was demanded and the kernel refuses it, or epoll cannot be set up.
+    pub fn build(choice: DriverChoice, connections: u32) -> io::Result<(Self, DriverReport)> {
+        let mut refused = Vec::new();
+        if choice != DriverChoice::Epoll {
+            for flags in RING_FLAGS {
+                match ring(flags, connections) {
+                    Ok(runtime) => {
+                        let report = DriverReport {
+                            driver: flags.name,
+                            reason: refused.join("; "),
+                        };
+                        return Ok((Self::IoUring(runtime), report));
+                    }
+                    Err(error) => refused.push(format!("{}: {error}", flags.name)),
+                }
+            }
+        }
+        if choice == DriverChoice::IoUring {
+            let text = format!(
+                "the kernel refuses io_uring ({}); use --driver auto, or allow io_uring in the \
+                 seccomp profile and in kernel.io_uring_disabled",
+                refused.join("; ")
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let reason = if refused.is_empty() {
+            "asked for".to_owned()
+        } else {
+            refused.join("; ")
+        };
+        let runtime = RuntimeBuilder::<LegacyDriver>::new()
+            .enable_timer()
+            .build()?;
+        Ok((
+            Self::Epoll(runtime),
+            DriverReport {
+                driver: "epoll",
+                reason,
+            },
+        ))
+    }
+
+    /// Runs the future, and whatever it spawns, on this thread.
+    pub fn block_on<F: Future>(self, future: F) -> F::Output {
+        match self {
+            Self::IoUring(mut runtime) => runtime.block_on(future),
+            Self::Epoll(mut runtime) => runtime.block_on(future),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct RingFlags {
+    name: &'static str,
+    single_issuer: bool,
+    coop_taskrun: bool,
+}
+
+/// Best first. COOP_TASKRUN (5.19) saves a third of the CPU per request; SINGLE_ISSUER (6.0)
+/// lets the kernel skip locks. Not DEFER_TASKRUN: completions would wait while tasks are ready.
+const RING_FLAGS: [RingFlags; 3] = [
+    RingFlags {
+        name: "io_uring coop_taskrun single_issuer",
+        single_issuer: true,
+        coop_taskrun: true,
+    },
+    RingFlags {
+        name: "io_uring coop_taskrun",
+        single_issuer: false,
+        coop_taskrun: true,
+    },
+    RingFlags {
+        name: "io_uring",
+        single_issuer: false,
+        coop_taskrun: false,
+    },
+];
+
+fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
+    let mut ring = io_uring::IoUring::builder();
+    // Two operations a connection can be under way; clamped, since more than the kernel's maximum
+    // is EINVAL and would look like a refusal.
+    ring.setup_cqsize(
+        connections
+            .saturating_mul(2)
+            .clamp(RING_ENTRIES * 2, RING_MAX_COMPLETIONS),
+    )
+    .setup_clamp();
+    if flags.coop_taskrun {
+        ring.setup_coop_taskrun().setup_submit_all();
+    }
+    if flags.single_issuer {
+        ring.setup_single_issuer();
+    }
+    RuntimeBuilder::<IoUringDriver>::new()
+        .with_entries(RING_ENTRIES)
+        .uring_builder(ring)
+        .enable_timer()
+        .build()
+}

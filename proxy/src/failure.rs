@@ -1,0 +1,356 @@
+//! Why a request failed, and the one table of what follows from it.
+//!
+//! Every phase of a request ends in a response or in a `Failure`. The table maps its kind to the
+//! status, the gRPC status, the reason of logs, metrics and traces, whose fault it is, what becomes
+//! of the client's connection, and whether another try can help.
+
+use std::fmt;
+
+use crate::http::h1::{FramingError, HeadError, RequestError, ResponseError};
+use crate::policy::normalise::PathError;
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure {
+    /// What happened.
+    pub kind: FailureKind,
+    /// Which check or call it was, for log and trace; never sent to the client. May be empty.
+    pub detail: &'static str,
+}
+
+impl Failure {
+    /// A failure, with the check or call that found it.
+    #[must_use]
+    pub const fn because(kind: FailureKind, detail: &'static str) -> Self {
+        Self { kind, detail }
+    }
+}
+
+impl From<FailureKind> for Failure {
+    fn from(kind: FailureKind) -> Self {
+        Self::because(kind, "")
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        let kind = match error {
+            RequestError::Head(HeadError::LineTooLong) => FailureKind::TargetTooLong,
+            RequestError::Head(HeadError::HeadTooLarge | HeadError::TooManyFields) => {
+                FailureKind::HeadTooLarge
+            }
+            RequestError::Head(HeadError::Framing(FramingError::UnknownCoding)) => {
+                FailureKind::CodingUnknown
+            }
+            RequestError::Method => FailureKind::MethodUnknown,
+            RequestError::Version => FailureKind::VersionUnknown,
+            RequestError::Expectation => FailureKind::ExpectRefused,
+            RequestError::Head(_) | RequestError::Target | RequestError::Host => {
+                FailureKind::MalformedHead
+            }
+        };
+        Self::because(kind, error.reason())
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::because(FailureKind::BadPath, error.reason())
+    }
+}
+
+impl From<ResponseError> for Failure {
+    fn from(error: ResponseError) -> Self {
+        Self::because(FailureKind::UpstreamGarbage, error.reason())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.reason())?;
+        if self.detail.is_empty() {
+            return Ok(());
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Whose fault a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Blame {
+    /// Whoever sent the request.
+    Client,
+    /// Whoever should have answered it; counts against the endpoint's health where there is one.
+    Upstream,
+    /// Our own configuration or state.
+    Internal,
+}
+
+/// What becomes of the client's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Then {
+    /// It lives on, once the request's body is read or was short.
+    Keep,
+    /// The answer is sent, then the connection closes, lingering.
+    Close,
+    /// Nothing can be answered any more: the connection (or stream) is reset.
+    Reset,
+}
+
+/// Whether another try can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// It would end the same way, or an answer is already on its way.
+    Never,
+    /// No endpoint acted on the request: safe, whatever its method.
+    Safe,
+    /// An endpoint may have acted on it: where the route has a retry policy.
+    Policy,
+}
+
+/// A status of gRPC, by its number on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum GrpcStatus {
+    /// `CANCELLED`
+    Cancelled = 1,
+    /// `DEADLINE_EXCEEDED`
+    DeadlineExceeded = 4,
+    /// `PERMISSION_DENIED`
+    PermissionDenied = 7,
+    /// `RESOURCE_EXHAUSTED`
+    ResourceExhausted = 8,
+    /// `UNIMPLEMENTED`
+    Unimplemented = 12,
+    /// `INTERNAL`
+    Internal = 13,
+    /// `UNAVAILABLE`
+    Unavailable = 14,
+    /// `UNAUTHENTICATED`
+    Unauthenticated = 16,
+}
+
+/// A row of the table.
+struct Row {
+    status: u16,
+    grpc: GrpcStatus,
+    reason: &'static str,
+    blame: Blame,
+    then: Then,
+    retry: Retry,
+    text: &'static str,
+}
+
+macro_rules! failures {
+    ($($kind:ident $status:literal $grpc:ident $blame:ident $then:ident $retry:ident
+       $reason:literal $text:literal;)*) => {
+        /// What can happen to a request.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum FailureKind {
+            $(
+                #[doc = concat!("`", $reason, "`, ", $status, ": ", $text, ".")]
+                $kind,
+            )*
+        }
+
+        impl FailureKind {
+            /// Every kind, in the order of the table; metrics are laid out by it.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+        }
+
+        const TABLE: &[Row] = &[$(Row {
+            status: $status,
+            grpc: GrpcStatus::$grpc,
+            reason: $reason,
+            blame: Blame::$blame,
+            then: Then::$then,
+            retry: Retry::$retry,
+            text: concat!($text, "\n"),
+        }),*];
+    };
+}
+
+failures! {
+    // The request itself. Nothing behind a parse error is believed, so all of these close.
+    MalformedHead     400 Internal Client Close Never "malformed_head" "the request's head is malformed";
+    MalformedBody     400 Internal Client Close Never "malformed_body" "the request's body is malformed";
+    BadPath           400 Internal Client Close Never "bad_path" "the request's path is malformed";
+    MethodRefused     405 Unimplemented Client Close Never "method_refused" "this method is not served here";
+    HeadTimeout       408 DeadlineExceeded Client Close Never "head_timeout" "the request's head took too long";
+    BodyTimeout       408 DeadlineExceeded Client Close Never "body_timeout" "the request's body took too long";
+    BodyTooLarge      413 ResourceExhausted Client Close Never "body_too_large" "the request's body is too large";
+    TargetTooLong     414 ResourceExhausted Client Close Never "target_too_long" "the request's target is too long";
+    ExpectRefused     417 Unimplemented Client Close Never "expect_refused" "only `Expect: 100-continue` is understood";
+    HeadTooLarge      431 ResourceExhausted Client Close Never "head_too_large" "the request's head is too large";
+    CodingUnknown     501 Unimplemented Client Close Never "coding_unknown" "the transfer coding is not understood";
+    MethodUnknown     501 Unimplemented Client Close Never "method_unknown" "the method is not understood";
+    VersionUnknown    505 Unimplemented Client Close Never "version_unknown" "only HTTP/1.0 and HTTP/1.1 are spoken here";
+    ClientGone        499 Cancelled Client Reset Never "client_gone" "the client left";
+    ClientStalled     499 Cancelled Client Reset Never "client_stalled" "the client took no bytes";
+
+    // Routing.
+    NoListener        404 Unimplemented Client Keep Never "no_listener" "no listener serves this host";
+    NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
+    Misdirected       421 Unimplemented Client Keep Never "misdirected" "this host belongs to another TLS listener";
+    NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
+
+    // Policies.
+    Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "authentication is required";
+    TwoCredentials    400 Internal Client Keep Never "two_credentials" "the request carries two Authorization headers";
+    Forbidden         403 PermissionDenied Client Keep Never "forbidden" "access is denied";
+    RateLimited       429 Unavailable Client Keep Never "rate_limited" "too many requests";
+    KeysUnavailable   503 Unavailable Internal Keep Never "keys_unavailable" "credentials cannot be checked at the moment";
+
+    // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
+    // is 503, never 502: the client may come back.
+    NoEndpoint        503 Unavailable Upstream Keep Never "no_endpoint" "no healthy endpoint";
+    ConnectFailed     503 Unavailable Upstream Keep Safe "connect_failed" "the connection to the upstream failed";
+    ConnectTimeout    503 Unavailable Upstream Keep Safe "connect_timeout" "the connection to the upstream timed out";
+    UpstreamTls       503 Unavailable Upstream Keep Safe "upstream_tls" "the TLS handshake with the upstream failed";
+    UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream refused the stream";
+    UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests wait for the upstream";
+
+    // The exchange with an endpoint, before the response's head.
+    UpstreamReset     502 Unavailable Upstream Keep Policy "upstream_reset" "the upstream broke off";
+    UpstreamClosed    502 Unavailable Upstream Keep Policy "upstream_closed" "the upstream closed the connection";
+    UpstreamGarbage   502 Unavailable Upstream Keep Never "upstream_garbage" "the upstream's answer is malformed";
+    UpstreamTimeout   504 DeadlineExceeded Upstream Keep Policy "upstream_timeout" "the upstream took too long";
+    RequestTimeout    504 DeadlineExceeded Upstream Keep Never "request_timeout" "the request took too long";
+
+    // And after it, when the status is already out.
+    ResponseBroken    502 Unavailable Upstream Reset Never "response_broken" "the upstream broke off in the response";
+    ResponseTimeout   504 DeadlineExceeded Upstream Reset Never "response_timeout" "the upstream stalled in the response";
+
+    // Ourselves.
+    Overloaded        503 Unavailable Internal Close Never "overloaded" "the gateway is overloaded";
+    Draining          503 Unavailable Internal Close Never "draining" "the gateway is shutting down";
+    Panicked          500 Internal Internal Close Never "panicked" "internal error";
+}
+
+impl FailureKind {
+    /// Status that HTTP clients get, and that is logged (499 is never sent).
+    #[must_use]
+    pub fn status(self) -> u16 {
+        self.row().status
+    }
+
+    /// Status that gRPC clients get, in a trailers-only response.
+    #[must_use]
+    pub fn grpc_status(self) -> GrpcStatus {
+        self.row().grpc
+    }
+
+    /// Its name in logs, metrics and traces.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        self.row().reason
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn blame(self) -> Blame {
+        self.row().blame
+    }
+
+    /// What becomes of the client's connection.
+    #[must_use]
+    pub fn then(self) -> Then {
+        self.row().then
+    }
+
+    /// Whether another try can help.
+    #[must_use]
+    pub fn retry(self) -> Retry {
+        self.row().retry
+    }
+
+    /// Body of the answer, `text/plain`, one line.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        self.row().text
+    }
+
+    /// Whether the answer carries `Retry-After`.
+    #[must_use]
+    pub fn retry_after(self) -> bool {
+        matches!(
+            self,
+            Self::Overloaded | Self::UpstreamFull | Self::RateLimited
+        )
+    }
+
+    fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{Blame, Failure, FailureKind, GrpcStatus, Retry, Then};
+
+    #[test]
+    fn reasons_are_unique_snake_case() {
+        let mut seen = HashSet::new();
+        for kind in FailureKind::ALL {
+            let reason = kind.reason();
+            assert!(seen.insert(reason), "{reason} twice");
+            assert!(
+                reason.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
+                "{reason}"
+            );
+        }
+    }
+
+    #[test]
+    fn texts_are_one_line() {
+        for kind in FailureKind::ALL {
+            let text = kind.text();
+            assert_eq!(text.find('\n'), Some(text.len() - 1), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn grpc_statuses_follow_the_http_ones() {
+        for kind in FailureKind::ALL {
+            let expected = match kind.status() {
+                400 | 500 => GrpcStatus::Internal,
+                401 => GrpcStatus::Unauthenticated,
+                403 => GrpcStatus::PermissionDenied,
+                404 => GrpcStatus::Unimplemented,
+                429 | 502 | 503 => GrpcStatus::Unavailable,
+                504 => GrpcStatus::DeadlineExceeded,
+                _ => continue,
+            };
+            assert_eq!(kind.grpc_status(), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_retried_ends_as_a_connection_error_or_by_fault_of_the_upstream() {
+        for kind in FailureKind::ALL {
+            match kind.retry() {
+                Retry::Never => {}
+                Retry::Safe => assert_eq!(kind.status(), 503, "{kind:?}"),
+                Retry::Policy => assert_eq!(kind.blame(), Blame::Upstream, "{kind:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_sent_to_a_client_that_left() {
+        assert_eq!(FailureKind::ClientGone.then(), Then::Reset);
+        assert_eq!(FailureKind::ClientGone.status(), 499);
+    }
+
+    #[test]
+    fn a_failure_reads_as_reason_and_detail() {
+        let failure = Failure::because(FailureKind::MalformedHead, "two Host fields");
+        assert_eq!(failure.to_string(), "malformed_head: two Host fields");
+        assert_eq!(Failure::from(FailureKind::NoRoute).to_string(), "no_route");
+    }
+}

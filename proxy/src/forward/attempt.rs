@@ -1,0 +1,291 @@
+//! One try: an endpoint, a connection to it, the exchange over it.
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use crate::config::Endpoint;
+use crate::failure::{Blame, Failure, FailureKind};
+use crate::limits::WHEEL_TICK;
+use crate::policy::cors::Cors;
+use crate::policy::headers::HeaderEdits;
+use crate::relay::{Reads, Relay, RelayError, Side};
+use crate::request::{After, Drawn, Exchange, Matched, Record};
+use crate::shard::Shard;
+use crate::shard::deadline::{Deadline, Expiry};
+use crate::upstream::connect::connect;
+use crate::upstream::health::{self, Outcome};
+use crate::upstream::pool::Connection;
+use crate::upstream::retry::Replay;
+
+use super::download::{Download, Responded};
+use super::duplex;
+use super::tries::Tries;
+use super::tunnel;
+use super::upload::Upload;
+
+/// How a try ended that is not the last word.
+pub(crate) enum Ended {
+    /// Without a response.
+    Failed(Failure),
+    /// With a response that is dropped for another try, which is booked.
+    Retry,
+    /// In a way that no other try may follow.
+    Final(Failure),
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Tries once.
+pub(super) async fn attempt<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Drawn<'a>,
+    upload: &mut Upload,
+    tries: &mut Tries<'_>,
+) -> Result<After, Ended> {
+    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster)?;
+    let mut attempt = Attempt {
+        matched: *matched,
+        drawn,
+        endpoint,
+        booking,
+        begun: Instant::now(),
+        until: None,
+    };
+    let backend_until = matched
+        .rule
+        .backend_timeout
+        .map(|timeout| attempt.begun + timeout);
+    attempt.until = match (tries.until, backend_until) {
+        (Some(request), Some(backend)) => Some(request.min(backend)),
+        (request, backend) => request.or(backend),
+    };
+    let result = attempt.run(exchange, upload, tries).await;
+    if let Err(Ended::Failed(failure)) = &result
+        && failure.kind.blame() == Blame::Upstream
+    {
+        attempt.judge(exchange, Outcome::Failure);
+    }
+    // The route's own patience is over: nobody waits for another try.
+    let over = tries.until.is_some_and(|until| Instant::now() >= until);
+    match result {
+        Err(Ended::Failed(failure)) if over && failure.kind == FailureKind::UpstreamTimeout => {
+            Err(Ended::Final(FailureKind::RequestTimeout.into()))
+        }
+        result => result,
+    }
+}
+
+/// One try.
+pub(crate) struct Attempt<'a> {
+    pub(crate) matched: Matched<'a>,
+    pub(super) drawn: Drawn<'a>,
+    endpoint: &'a Endpoint,
+    booking: health::Exchange,
+    begun: Instant,
+    /// When it has to be over.
+    pub(crate) until: Option<Instant>,
+}
+
+impl<'a> Attempt<'a> {
+    /// Notes how the endpoint did.
+    fn judge(&self, exchange: &Exchange<'_>, outcome: Outcome) {
+        let (states, now) = (&exchange.shard.endpoints, Instant::now());
+        self.booking
+            .judge(states, &self.drawn.cluster.set, outcome, now);
+    }
+
+    /// Over an idle connection, and once more over a fresh one where the endpoint had closed that
+    /// before it saw the request.
+    async fn run(
+        &self,
+        exchange: &mut Exchange<'a>,
+        upload: &mut Upload,
+        tries: &mut Tries<'_>,
+    ) -> Result<After, Ended> {
+        let pooled = exchange.shard.pool.take(self.endpoint.id, exchange.shard);
+        if let Some(connection) = pooled {
+            match self.over(connection, exchange, upload, tries).await {
+                Err(Ended::Failed(failure)) if self.was_stale(failure, exchange, upload) => {}
+                result => return result,
+            }
+        }
+        let timeout = self.limited(self.matched.rule.limits.connect_timeout);
+        let shard = exchange.shard;
+        let connection = connect(shard, self.drawn.cluster, self.endpoint, timeout).await?;
+        self.over(connection, exchange, upload, tries).await
+    }
+
+    /// Whether a failure over a used connection says nothing about the endpoint: it was closed
+    /// while idle, and the request can be sent again without being carried out twice
+    /// (RFC 9110 section 9.2.2).
+    fn was_stale(&self, failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool {
+        matches!(
+            failure.kind,
+            FailureKind::UpstreamReset | FailureKind::UpstreamClosed
+        ) && upload.replay() == Replay::Possible
+            && exchange.received.is_idempotent()
+    }
+
+    fn limited(&self, timeout: Option<Duration>) -> Option<Duration> {
+        let left = self
+            .until
+            .map(|until| until.saturating_duration_since(Instant::now()));
+        match (timeout, left) {
+            (Some(timeout), Some(left)) => Some(timeout.min(left)),
+            (timeout, left) => timeout.or(left),
+        }
+    }
+
+    /// The exchange over one connection, which goes back to the pool if it came to an exact end.
+    async fn over(
+        &self,
+        connection: Connection,
+        exchange: &mut Exchange<'a>,
+        upload: &mut Upload,
+        tries: &mut Tries<'_>,
+    ) -> Result<After, Ended> {
+        exchange.encode_head(self.drawn);
+        let shard = exchange.shard;
+        let mut buffer = shard.buffers.take();
+        let mut download = Download {
+            attempt: self,
+            connection: &connection,
+            buffer: &mut buffer,
+            tries,
+            replay: upload.replay(),
+            interims: 0,
+        };
+        let responded = if upload.whole {
+            half_duplex(&mut download, exchange, upload).await
+        } else {
+            duplex::run(&mut download, exchange, upload).await
+        };
+        let after = match responded {
+            Ok(Responded::Switched) => {
+                upload.settle(exchange.buffer);
+                tunnel::run(exchange, &connection, &mut buffer)
+                    .await
+                    .map_err(Ended::Final)
+            }
+            Ok(Responded::Whole { reusable, after }) => {
+                if reusable && buffer.is_empty() {
+                    shard.pool.put(self.endpoint.id, connection, shard);
+                }
+                Ok(after)
+            }
+            Err(ended) => Err(ended),
+        };
+        shard.buffers.put(buffer);
+        after
+    }
+}
+
+/// Sends a request that is all there, then waits for the response: four operations in all.
+async fn half_duplex(
+    download: &mut Download<'_, '_>,
+    exchange: &mut Exchange<'_>,
+    upload: &mut Upload,
+) -> Result<Responded, Ended> {
+    let (attempt, connection) = (download.attempt, download.connection);
+    let (client, shard) = (exchange.client, exchange.shard);
+    let (mut request, mut response) = exchange.sides(attempt);
+    let relay = Relay {
+        from: Side::of(&client.stream, &client.deadline),
+        to: attempt.upstream(connection, &connection.deadline),
+        outward: upload.outward,
+        limit: attempt.body_limit(),
+        min_rate: 0,
+        reads: Reads::ToTheEnd,
+    };
+    let sent = upload.send_whole(&relay, &mut request).await;
+    response.record.bytes_in = upload.moved.payload;
+    match sent {
+        // Whoever stops reading may have answered before: look.
+        Ok(()) | Err(RelayError::ReceiverGone) => {}
+        Err(error) => return Err(Ended::Failed(error.of_upload())),
+    }
+    download.expect_head();
+    // A client that leaves is noticed, as long as nothing else is asked of its socket.
+    client.deadline.arm(
+        Some(WHEEL_TICK),
+        Expiry::Watch {
+            other: connection.stream.fd(),
+        },
+    );
+    let head = download.head(&mut response).await;
+    client.deadline.disarm();
+    if client.deadline.expired() {
+        return Err(Ended::Final(FailureKind::ClientGone.into()));
+    }
+    let length = head?;
+    if download.is_dropped(&mut response, shard) {
+        return Err(Ended::Retry);
+    }
+    download
+        .respond(length, &mut response, shard, || true)
+        .await
+        .map_err(Ended::Final)
+}
+
+impl<'a> Attempt<'a> {
+    /// The endpoint's side of a relay.
+    pub(super) fn upstream<'s>(
+        &self,
+        connection: &'s Connection,
+        deadline: &'s Deadline,
+    ) -> Side<'s> {
+        Side {
+            stream: &connection.stream,
+            deadline,
+            idle: self.matched.rule.limits.stream_idle_timeout,
+            until: self.until,
+        }
+    }
+
+    /// Most bytes that the request's body may have.
+    pub(super) fn body_limit(&self) -> Option<u64> {
+        self.matched
+            .rule
+            .limits
+            .request_body_bytes
+            .map(NonZeroU64::get)
+    }
+
+    /// For how long a response's head is waited for, from the request's last byte on. The route's
+    /// own timeouts come in place of the default one.
+    pub(super) fn head_timeout(&self) -> Option<Duration> {
+        match self.until {
+            Some(_) => self.limited(None),
+            None if self.matched.rule.waits_forever => None,
+            None => self.matched.rule.limits.response_head_timeout,
+        }
+    }
+
+    /// What is done to responses.
+    pub(super) fn response_edits(&self) -> Option<&'a HeaderEdits> {
+        self.drawn.response_edits()
+    }
+
+    /// Who shares responses with other origins.
+    pub(super) fn cors(&self) -> Option<&'a Cors> {
+        self.drawn.backend.policy.as_deref()?.cors.as_ref()
+    }
+
+    /// Notes the time until the head, and whether the status speaks well of the endpoint.
+    pub(super) fn judge_answer(&self, shard: &Shard, status: u16, record: &mut Record<'_>) {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.begun);
+        record.upstream_time = Some(took);
+        let outcome = match status {
+            502..=504 => Outcome::BadAnswer(took),
+            _ => Outcome::Success(took),
+        };
+        self.booking
+            .judge(&shard.endpoints, &self.drawn.cluster.set, outcome, now);
+    }
+}

@@ -1,0 +1,131 @@
+//! A request whose body is still coming, and its response, which may begin before the body ends.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+use crate::failure::{Failure, FailureKind};
+use crate::http::h1::encode::CONTINUE;
+use crate::net;
+use crate::relay::{Reads, Relay, RelayError, Side};
+use crate::request::Exchange;
+use crate::shard::deadline::{Deadline, Expiry};
+
+use super::attempt::Ended;
+use super::download::{Download, Responded};
+use super::upload::Upload;
+
+/// Moves both bodies at once, in this one task.
+pub(super) async fn run(
+    download: &mut Download<'_, '_>,
+    exchange: &mut Exchange<'_>,
+    upload: &mut Upload,
+) -> Result<Responded, Ended> {
+    let (attempt, connection) = (download.attempt, download.connection);
+    let (client, shard) = (exchange.client, exchange.shard);
+    let limits = &attempt.matched.rule.limits;
+    // Each socket is read and written at once, and each waits for its own peer.
+    let reading = Deadline::new(shard, client.stream.fd());
+    let writing = Deadline::new(shard, connection.stream.fd());
+    let relay = Relay {
+        from: Side {
+            idle: limits.body_idle_timeout,
+            ..Side::of(&client.stream, &reading)
+        },
+        to: attempt.upstream(connection, &writing),
+        outward: upload.outward,
+        limit: attempt.body_limit(),
+        min_rate: limits.body_min_rate,
+        reads: Reads::Cancelable,
+    };
+    tell_to_go_on(exchange, upload).await.map_err(Ended::Final)?;
+    let (mut request, mut response) = exchange.sides(attempt);
+    let uploaded = Uploaded::default();
+    let upstream_fd = connection.stream.fd();
+    let result = {
+        let sending = async {
+            let sent = upload.send_as_it_comes(&relay, &mut request).await;
+            match sent {
+                Ok(()) => {
+                    uploaded.done.set(true);
+                    connection
+                        .deadline
+                        .arm(attempt.head_timeout(), Expiry::Disconnect);
+                }
+                // The endpoint may have answered before it stopped reading.
+                Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
+                Err(error) => {
+                    uploaded.failure.set(Some(error.of_upload()));
+                    net::shutdown(upstream_fd, libc::SHUT_RDWR);
+                }
+            }
+        };
+        let receiving = async {
+            let length = download.head(&mut response).await?;
+            if download.is_dropped(&mut response, shard) {
+                return Err(Ended::Retry);
+            }
+            let done = || uploaded.done.get();
+            download
+                .respond(length, &mut response, shard, done)
+                .await
+                .map_err(Ended::Final)
+        };
+        both(sending, receiving, || {
+            reading.cancel_read();
+            net::shutdown(upstream_fd, libc::SHUT_RDWR);
+        })
+        .await
+    };
+    exchange.record.bytes_in = upload.moved.payload;
+    match uploaded.failure.take() {
+        Some(failure) => Err(Ended::Final(failure)),
+        None => result,
+    }
+}
+
+/// Sends `100 Continue`, once, to a client that waits for it with its body
+/// (RFC 9110 section 10.1.1): from here on somebody wants that body.
+async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Result<(), Failure> {
+    if !exchange.received.head.expect_continue || !upload.is_waited_for() {
+        return Ok(());
+    }
+    let client = exchange.client;
+    client.deadline.arm(exchange.bind.limits.write_idle_timeout, Expiry::Disconnect);
+    let out = &mut exchange.work.to_client;
+    out.clear();
+    out.extend_from_slice(CONTINUE);
+    let sent = client.stream.write_vec(out).await;
+    out.clear();
+    sent.map_err(|_| FailureKind::ClientGone.into())
+}
+
+/// What came of the request's body.
+#[derive(Default)]
+struct Uploaded {
+    done: Cell<bool>,
+    failure: Cell<Option<Failure>>,
+}
+
+/// Runs both to their ends; where the second one ends first, `stop` sees to it that the first one
+/// does too. Neither is dropped before: the kernel has their buffers.
+async fn both<T>(
+    first: impl Future<Output = ()>,
+    second: impl Future<Output = T>,
+    stop: impl FnOnce(),
+) -> T {
+    let (mut first, mut second) = (pin!(first), pin!(second));
+    let mut sending = true;
+    let result = poll_fn(|context| {
+        if sending && first.as_mut().poll(context).is_ready() {
+            sending = false;
+        }
+        second.as_mut().poll(context)
+    })
+    .await;
+    if sending {
+        stop();
+        first.await;
+    }
+    result
+}

@@ -1,0 +1,68 @@
+//! Sends a request to its backend and the response to the client, trying again where that is
+//! allowed and can help.
+
+mod attempt;
+mod choose;
+mod download;
+mod duplex;
+mod tries;
+mod tunnel;
+mod upload;
+
+use crate::failure::{Failure, FailureKind};
+use crate::http::head::Framing;
+use crate::request::{After, Drawn, Exchange, Matched};
+
+use self::attempt::Ended;
+use self::tries::Tries;
+use self::upload::Upload;
+
+pub(crate) use self::attempt::Attempt;
+pub(crate) use self::choose::Pinned;
+pub(crate) use self::download::ResponseSide;
+pub(crate) use self::upload::RequestSide;
+
+/// Forwards the prepared request. The response is on its way, whole, when this is done.
+pub(crate) async fn forward<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Drawn<'a>,
+) -> Result<After, Failure> {
+    let rule = matched.rule;
+    if let (Framing::Length(length), Some(most)) = (
+        exchange.received.head.framing,
+        rule.limits.request_body_bytes,
+    ) && length > most.get()
+    {
+        return Err(FailureKind::BodyTooLarge.into());
+    }
+    let mut upload = Upload::begin(exchange, rule)?;
+    let result = with_retries(exchange, matched, drawn, &mut upload).await;
+    upload.finish(exchange.buffer, exchange.shard);
+    result
+}
+
+async fn with_retries<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Drawn<'a>,
+    upload: &mut Upload,
+) -> Result<After, Failure> {
+    let mut tries = Tries::begin(exchange, matched.rule, drawn.cluster);
+    loop {
+        let ended = match attempt::attempt(exchange, matched, drawn, upload, &mut tries).await {
+            Ok(after) => return Ok(after),
+            Err(ended) => ended,
+        };
+        match ended {
+            Ended::Final(failure) => return Err(failure),
+            Ended::Retry => {}
+            Ended::Failed(failure) => {
+                tries
+                    .book(failure.kind, upload.replay())
+                    .map_err(|_| failure)?;
+            }
+        }
+        tries.back_off(exchange).await?;
+    }
+}

@@ -1,0 +1,234 @@
+//! The request's body on its way to the backend.
+
+use crate::config::Rule;
+use crate::failure::{Failure, FailureKind};
+use crate::http::h1::body::{BodyDecoder, Decoded};
+use crate::http::head::Framing;
+use crate::net::Buffer;
+use crate::relay::{Moved, Outward, Relay, RelayError, Segment, Tap};
+use crate::request::Exchange;
+use crate::request::mirror::Feed;
+use crate::shard::Shard;
+use crate::upstream::retry::Replay;
+
+/// What a request's body needs of its exchange, apart from what the response needs.
+pub(crate) struct RequestSide<'e> {
+    /// What was read from the client.
+    pub(crate) buffer: &'e mut Buffer,
+    pub(crate) decoder: &'e mut BodyDecoder,
+    /// The request's head, at first.
+    pub(crate) out: &'e mut Vec<u8>,
+}
+
+/// A request's body, over all tries.
+pub(crate) struct Upload {
+    /// What is decoded at the front of the client's buffer and was not sent.
+    first: Decoded,
+    /// The framing of it that the last try wrote into the buffer.
+    sent: Segment,
+    /// Whether the whole body was in the buffer from the start: most have none at all.
+    pub(crate) whole: bool,
+    pub(crate) outward: Outward,
+    pub(crate) moved: Moved,
+    kept: Kept,
+    mirrors: Vec<Feed>,
+    /// Whether the client was told to go on, or did so by itself.
+    goes_on: bool,
+}
+
+/// What is kept of a body that comes in pieces, to be sent again.
+enum Kept {
+    /// Nothing, since the rule does not retry; nothing was sent yet.
+    Unasked,
+    /// All that was sent.
+    All(Buffer),
+    /// Not all that was sent.
+    Lost,
+}
+
+impl Upload {
+    /// Looks at what of the body has come.
+    ///
+    /// # Errors
+    /// Its framing is malformed.
+    pub(crate) fn begin(exchange: &mut Exchange<'_>, rule: &Rule) -> Result<Self, Failure> {
+        let decoder = &mut exchange.work.request_body;
+        let first = decoder
+            .decode(exchange.buffer.filled_mut())
+            .map_err(|error| Failure::because(FailureKind::MalformedBody, error.reason()))?;
+        let whole = first.done;
+        let came_at_once = !first.payload.is_empty();
+        let kept = match rule.retry {
+            Some(_) if !whole => Kept::All(exchange.shard.buffers.take()),
+            _ => Kept::Unasked,
+        };
+        let outward = match exchange.received.head.framing {
+            Framing::Chunked => Outward::Chunked,
+            _ => Outward::Plain,
+        };
+        Ok(Self {
+            first,
+            sent: Segment::default(),
+            whole,
+            outward,
+            moved: Moved::default(),
+            kept,
+            mirrors: std::mem::take(&mut exchange.mirrors),
+            goes_on: came_at_once,
+        })
+    }
+
+    /// Whether the client may be waiting to be told to send its body; asked once.
+    pub(crate) fn is_waited_for(&mut self) -> bool {
+        !std::mem::replace(&mut self.goes_on, true)
+    }
+
+    /// Whether the request can be sent once more.
+    pub(crate) fn replay(&self) -> Replay {
+        match self.kept {
+            Kept::Lost => Replay::Impossible,
+            Kept::Unasked if !self.whole && self.moved.payload > 0 => Replay::Impossible,
+            Kept::Unasked | Kept::All(_) => Replay::Possible,
+        }
+    }
+
+    /// Sends head and body, where the body is all there. It stays, to be sent again.
+    pub(crate) async fn send_whole(
+        &mut self,
+        relay: &Relay<'_>,
+        request: &mut RequestSide<'_>,
+    ) -> Result<(), RelayError> {
+        let RequestSide {
+            buffer,
+            decoder,
+            out,
+        } = request;
+        debug_assert!(self.whole, "the rest of the body would be left out");
+        // Whatever an earlier try wrote in front is done with.
+        buffer.consume(self.sent.front);
+        self.moved = Moved::default();
+        if self.sent.front == 0 {
+            let payload = buffer
+                .filled()
+                .get(self.first.payload.clone())
+                .unwrap_or_default();
+            self.mirrors
+                .drain(..)
+                .for_each(|mut feed| feed.all(payload));
+        }
+        let first = std::mem::replace(&mut self.first, Decoded::default());
+        let (segment, sent) = relay
+            .send(out, buffer, decoder, first, &mut self.moved)
+            .await;
+        self.first = Decoded {
+            payload: 0..segment.payload,
+            consumed: segment.consumed - segment.front,
+            done: true,
+        };
+        self.sent = segment;
+        sent
+    }
+
+    /// Sends head and body as the body comes.
+    pub(crate) async fn send_as_it_comes(
+        &mut self,
+        relay: &Relay<'_>,
+        request: &mut RequestSide<'_>,
+    ) -> Result<(), RelayError> {
+        let RequestSide {
+            buffer,
+            decoder,
+            out,
+        } = request;
+        let first = std::mem::replace(&mut self.first, Decoded::default());
+        let pending = !first.payload.is_empty() || !decoder.is_done();
+        self.moved = Moved::default();
+        if let Kept::All(kept) = &mut self.kept
+            && !kept.is_empty()
+        {
+            let done = !pending;
+            let all = Decoded {
+                payload: 0..kept.len(),
+                consumed: kept.len(),
+                done,
+            };
+            let (segment, sent) = relay.send(out, kept, decoder, all, &mut self.moved).await;
+            kept.consume(segment.front);
+            sent?;
+            if done {
+                return Ok(());
+            }
+        }
+        let mut taps = Taps {
+            kept: &mut self.kept,
+            mirrors: &mut self.mirrors,
+        };
+        let result = relay
+            .run(out, buffer, decoder, first, &mut self.moved, &mut taps)
+            .await;
+        if result.is_ok() {
+            self.mirrors.drain(..).for_each(|mut feed| feed.end());
+        }
+        result
+    }
+
+    /// Takes a body that was there from the start, and what we wrote around it, out of the client's
+    /// buffer: what follows is the next request. To be called however the request went.
+    pub(crate) fn settle(&mut self, buffer: &mut Buffer) {
+        if self.whole {
+            buffer.consume(self.sent.front + self.first.consumed);
+            self.first = Decoded::default();
+            self.sent = Segment::default();
+        }
+    }
+
+    /// Settles the body, and gives what was kept of it back to the shard.
+    pub(crate) fn finish(mut self, buffer: &mut Buffer, shard: &Shard) {
+        self.settle(buffer);
+        if let Kept::All(kept) = self.kept {
+            shard.buffers.put(kept);
+        }
+    }
+}
+
+struct Taps<'a> {
+    kept: &'a mut Kept,
+    mirrors: &'a mut Vec<Feed>,
+}
+
+impl Tap for Taps<'_> {
+    fn payload(&mut self, bytes: &[u8]) {
+        if let Kept::All(buffer) = self.kept
+            && !buffer.append(bytes)
+        {
+            *self.kept = Kept::Lost;
+        }
+        self.mirrors.iter_mut().for_each(|feed| feed.more(bytes));
+    }
+}
+
+impl RelayError {
+    /// What it comes to, for a request's body.
+    pub(crate) fn of_upload(self) -> Failure {
+        match self {
+            Self::SenderGone | Self::Canceled => FailureKind::ClientGone.into(),
+            Self::SenderStalled | Self::TooSlow => FailureKind::BodyTimeout.into(),
+            Self::Malformed(error) => Failure::because(FailureKind::MalformedBody, error.reason()),
+            Self::TooLarge => FailureKind::BodyTooLarge.into(),
+            Self::ReceiverGone => FailureKind::UpstreamReset.into(),
+            Self::ReceiverStalled => FailureKind::UpstreamTimeout.into(),
+        }
+    }
+
+    /// What it comes to, for a response's body: the status is out already.
+    pub(crate) fn of_download(self) -> Failure {
+        match self {
+            Self::SenderGone | Self::Canceled | Self::Malformed(_) | Self::TooLarge => {
+                FailureKind::ResponseBroken.into()
+            }
+            Self::SenderStalled | Self::TooSlow => FailureKind::ResponseTimeout.into(),
+            Self::ReceiverGone => FailureKind::ClientGone.into(),
+            Self::ReceiverStalled => FailureKind::ClientStalled.into(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Host and port of a request, as Host and the absolute form of a target carry them.
+//!
+//! RFC 3986 would let a host hold `,`, `;`, `=` or any escaped byte. We take what DNS and addresses
+//! need and nothing else: what two parsers could read as two hosts has no business here.
+
+use std::net::Ipv6Addr;
+
+/// Longest host: that of DNS in text form with its trailing dot.
+pub const MAX_HOST_BYTES: usize = 254;
+
+/// The two parts of a valid authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Authority<'a> {
+    /// Name or address, in any case; an IPv6 address in its brackets.
+    pub host: &'a [u8],
+    /// The port, where it has one.
+    pub port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`. Refuses user information, an empty host
+    /// and an empty port.
+    #[must_use]
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
+        let (host, rest) = if text.first() == Some(&b'[') {
+            let end = text.iter().position(|&byte| byte == b']')?;
+            let (host, rest) = text.split_at_checked(end.checked_add(1)?)?;
+            (is_ipv6_literal(host).then_some(host)?, rest)
+        } else {
+            let end = text.iter().position(|&byte| byte == b':');
+            let (host, rest) = text.split_at_checked(end.unwrap_or(text.len()))?;
+            (is_name(host).then_some(host)?, rest)
+        };
+        let port = match rest.split_first() {
+            None => None,
+            Some((b':', digits)) => Some(parse_port(digits)?),
+            Some(_) => return None,
+        };
+        Some(Self { host, port })
+    }
+}
+
+fn is_ipv6_literal(host: &[u8]) -> bool {
+    host.strip_prefix(b"[")
+        .and_then(|rest| rest.strip_suffix(b"]"))
+        .and_then(|text| std::str::from_utf8(text).ok())
+        .is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
+}
+
+/// Labels of letters, digits, `-` and `_` with single dots between; one dot may end it.
+fn is_name(host: &[u8]) -> bool {
+    // As if a dot came before, so that a leading dot counts as an empty label.
+    let mut previous = b'.';
+    for &byte in host {
+        let is_label = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !is_label && (byte != b'.' || previous == b'.') {
+            return false;
+        }
+        previous = byte;
+    }
+    !host.is_empty() && host.len() <= MAX_HOST_BYTES
+}
+
+fn parse_port(digits: &[u8]) -> Option<u16> {
+    if digits.is_empty() || digits.len() > 5 {
+        return None;
+    }
+    digits.iter().try_fold(0_u16, |port, &digit| {
+        let digit = digit.is_ascii_digit().then(|| digit.wrapping_sub(b'0'))?;
+        port.checked_mul(10)?.checked_add(u16::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Authority;
+
+    #[test]
+    fn takes_names_and_addresses_with_and_without_a_port() {
+        for (text, host, port) in [
+            ("example.com", "example.com", None),
+            ("Example.COM.:8080", "Example.COM.", Some(8080)),
+            ("a_b-c", "a_b-c", None),
+            ("127.0.0.1:80", "127.0.0.1", Some(80)),
+            ("[::1]", "[::1]", None),
+            ("[2001:DB8::1]:65535", "[2001:DB8::1]", Some(65535)),
+        ] {
+            let parsed = Authority::parse(text.as_bytes());
+            let host = host.as_bytes();
+            assert_eq!(parsed, Some(Authority { host, port }), "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_everything_else() {
+        let long = "a".repeat(300);
+        for text in [
+            "",
+            ":80",
+            "a:",
+            "a:b",
+            "a:65536",
+            "a:+1",
+            "a:000080",
+            "u@a",
+            "u:p@a",
+            "a/b",
+            "a b",
+            "a,b",
+            "a..b",
+            ".a",
+            ".",
+            "a%41",
+            "[::1",
+            "::1",
+            "[::1]x",
+            "[v1.a]",
+            "[fe80::1%25eth0]",
+            "[]",
+            "caf\u{e9}",
+            "a?b",
+            "a#b",
+            "a\\b",
+            &long,
+        ] {
+            assert_eq!(Authority::parse(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The small grammar that HTTP's fields share (RFC 9110 section 5.6): tokens, lists, white space.
+
+/// Whether `bytes` is a token: one or more of the characters that names are made of.
+#[must_use]
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
+}
+
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// A field's value without the spaces and tabs around it.
+#[must_use]
+pub fn trim(value: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| !matches!(byte, b' ' | b'\t');
+    let Some(first) = value.iter().position(is_text) else {
+        return &[];
+    };
+    let last = value.iter().rposition(is_text).unwrap_or(first);
+    value.get(first..=last).unwrap_or_default()
+}
+
+/// Members of a comma-separated list, trimmed; empty ones, which senders may leave, too.
+pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_token, list, trim};
+
+    #[test]
+    fn tells_tokens() {
+        for (bytes, expected) in [
+            ("chunked", true),
+            ("x-a_b.c!", true),
+            ("", false),
+            ("a b", false),
+            ("a:", false),
+            ("a/b", false),
+            ("\u{e9}", false),
+        ] {
+            assert_eq!(is_token(bytes.as_bytes()), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn splits_and_trims() {
+        let members: Vec<&[u8]> = list(b" a,\tb c ,,d").collect();
+        assert_eq!(members, [&b"a"[..], b"b c", b"", b"d"]);
+        assert_eq!(trim(b" \t "), b"");
+    }
+}

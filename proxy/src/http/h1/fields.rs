@@ -1,0 +1,145 @@
+//! The field lines of a head: strict line ends, spans, and what the fields that we act on say.
+
+use memchr::memchr;
+
+use super::error::HeadError;
+use super::framing::FramingFields;
+use super::scan::HeadLimits;
+use crate::http::grammar;
+use crate::http::head::{Field, Fields, Span};
+use crate::http::known::Known;
+
+/// What the fields that decide about a message and its connection said.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) framing: FramingFields,
+    pub(super) connection: ConnectionOptions,
+    pub(super) host: AtMostOnce,
+    pub(super) upgrade: AtMostOnce,
+    pub(super) expect: AtMostOnce,
+}
+
+/// A field that may be there once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum AtMostOnce {
+    #[default]
+    Nothing,
+    Once(Span),
+    Repeated,
+}
+
+impl AtMostOnce {
+    fn add(&mut self, value: Span) {
+        *self = match self {
+            Self::Nothing => Self::Once(value),
+            Self::Once(_) | Self::Repeated => Self::Repeated,
+        };
+    }
+}
+
+/// The options of Connection.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent options of one list, each either said or not"
+)]
+pub(super) struct ConnectionOptions {
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+    pub(super) upgrade: bool,
+    pub(super) others: bool,
+    count: usize,
+}
+
+impl ConnectionOptions {
+    fn add(&mut self, value: &[u8]) -> Result<(), HeadError> {
+        for option in grammar::list(value) {
+            self.count = self.count.saturating_add(1);
+            if self.count > MAX_CONNECTION_OPTIONS {
+                return Err(HeadError::Connection);
+            }
+            if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"close") {
+                self.close = true;
+            } else if option.eq_ignore_ascii_case(b"upgrade") {
+                self.upgrade = true;
+            } else if grammar::is_token(option) {
+                self.others = true;
+            } else if !option.is_empty() {
+                return Err(HeadError::Connection);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first line of a head whose end `httparse` found, without its CRLF: the head and the line are
+/// within their limits, and both end as they must.
+pub(super) fn first_line<'a>(head: &'a [u8], limits: &HeadLimits) -> Result<&'a [u8], HeadError> {
+    if head.len() > limits.effective_head_bytes() {
+        return Err(HeadError::HeadTooLarge);
+    }
+    let end = memchr(b'\n', head).ok_or(HeadError::LineEnding)?;
+    let line = head.get(..end).unwrap_or_default();
+    match line.strip_suffix(b"\r") {
+        Some(line) if line.len() > limits.line_bytes => Err(HeadError::LineTooLong),
+        Some(line) if head.ends_with(b"\r\n\r\n") => Ok(line),
+        _ => Err(HeadError::LineEnding),
+    }
+}
+
+/// Fills `fields` from what `httparse` found in `bytes`, and listens to those that we act on.
+pub(super) fn collect(
+    bytes: &[u8],
+    found: &[httparse::Header<'_>],
+    fields: &mut Fields,
+) -> Result<Said, HeadError> {
+    let mut said = Said::default();
+    fields.clear();
+    for header in found {
+        let known = Known::of(header.name.as_bytes());
+        let name = Span::within(bytes, header.name.as_bytes()).ok_or(HeadError::HeadTooLarge)?;
+        let value = Span::within(bytes, header.value).ok_or(HeadError::HeadTooLarge)?;
+        if !ends_in_crlf(bytes, value) {
+            return Err(HeadError::LineEnding);
+        }
+        match known {
+            Known::ContentLength => said.framing.content_length(header.value)?,
+            Known::TransferEncoding => said.framing.transfer_encoding(header.value)?,
+            Known::Connection => said.connection.add(header.value)?,
+            Known::Host => said.host.add(value),
+            Known::Upgrade => said.upgrade.add(value),
+            Known::Expect => said.expect.add(value),
+            _ => {}
+        }
+        fields.push(Field { name, value, known });
+    }
+    if said.connection.others {
+        fields.note_connection_lists();
+    }
+    Ok(said)
+}
+
+/// Whether nothing but white space lies between a value and a CRLF. That a line ends there,
+/// `httparse` knows; that it ended it by CRLF, it does not tell.
+pub(super) fn ends_in_crlf(bytes: &[u8], value: Span) -> bool {
+    let rest = bytes.get(usize::from(value.end)..).unwrap_or_default();
+    let end = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
+    end == Some(&b'\r')
+}
+
+/// Tells what `httparse` objects to in our terms.
+pub(super) fn blame(error: httparse::Error) -> HeadError {
+    match error {
+        httparse::Error::TooManyHeaders => HeadError::TooManyFields,
+        httparse::Error::NewLine => HeadError::LineEnding,
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => HeadError::Field,
+        httparse::Error::Token | httparse::Error::Status | httparse::Error::Version => {
+            HeadError::Line
+        }
+    }
+}
+
+/// Every field is compared with every option, so options are few: work stays linear in the head.
+const MAX_CONNECTION_OPTIONS: usize = 32;

@@ -1,0 +1,119 @@
+//! Parses a response's head (RFC 9112 section 4) and judges it.
+
+use std::mem::MaybeUninit;
+
+use super::error::{HeadError, ResponseError};
+use super::fields::{self, AtMostOnce};
+use super::request::{is_tunnelled, keeps_alive};
+use super::scan::{HeadLimits, HeadScan, Progress};
+use crate::http::head::{Framing, ResponseHead, Span, Version};
+
+/// What a response's meaning depends on in its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// HEAD: no body follows.
+    Head,
+    /// A switch of protocols: 101 may come.
+    Upgrade,
+    /// Anything else.
+    Other,
+}
+
+/// Parses the head at the start of `bytes` into `head`, as
+/// [`parse_request`](super::parse_request) does. After an interim response
+/// ([`ResponseHead::is_interim`]) parse the next one.
+///
+/// # Errors
+/// The response cannot be passed on, and its connection has to be closed.
+pub fn parse_response(
+    bytes: &[u8],
+    asked: Asked,
+    limits: &HeadLimits,
+    scan: &mut HeadScan,
+    head: &mut ResponseHead,
+) -> Result<Progress, ResponseError> {
+    let progress = attempt(bytes, asked, limits, scan, head);
+    if progress != Ok(Progress::Partial) {
+        *scan = HeadScan::default();
+    }
+    progress
+}
+
+fn attempt(
+    bytes: &[u8],
+    asked: Asked,
+    limits: &HeadLimits,
+    scan: &mut HeadScan,
+    head: &mut ResponseHead,
+) -> Result<Progress, ResponseError> {
+    if bytes.first().is_some_and(|&byte| byte != b'H') {
+        return Err(HeadError::Line.into());
+    }
+    if scan.has_begun() && !scan.advance(bytes, limits)? {
+        return Ok(Progress::Partial);
+    }
+    let mut found = [const { MaybeUninit::uninit() }; HeadLimits::MAX_FIELDS];
+    let room = found
+        .get_mut(..limits.fields.min(HeadLimits::MAX_FIELDS))
+        .unwrap_or_default();
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    match config.parse_response_with_uninit_headers(&mut response, bytes, room) {
+        Ok(httparse::Status::Complete(len)) => {
+            let line = fields::first_line(bytes.get(..len).unwrap_or_default(), limits)?;
+            head.reason = reason(line)?;
+            judge(bytes, asked, &response, head)?;
+            Ok(Progress::Complete { len })
+        }
+        Ok(httparse::Status::Partial) if scan.advance(bytes, limits)? => {
+            Err(HeadError::Line.into())
+        }
+        Ok(httparse::Status::Partial) => Ok(Progress::Partial),
+        Err(httparse::Error::Version) => Err(ResponseError::Version),
+        Err(error) => Err(fields::blame(error).into()),
+    }
+}
+
+/// What follows `HTTP/1.1 200 ` on the status line.
+fn reason(line: &[u8]) -> Result<Span, HeadError> {
+    let start = "HTTP/1.1 200 ".len().min(line.len());
+    Span::new(start, line.len()).ok_or(HeadError::LineTooLong)
+}
+
+fn judge(
+    bytes: &[u8],
+    asked: Asked,
+    response: &httparse::Response<'_, '_>,
+    head: &mut ResponseHead,
+) -> Result<(), ResponseError> {
+    head.status = response.code.unwrap_or_default();
+    if head.status < 100 {
+        return Err(ResponseError::Status);
+    }
+    head.version = match response.version {
+        Some(0) => Version::Http10,
+        _ => Version::Http11,
+    };
+    let said = fields::collect(bytes, response.headers, &mut head.fields)?;
+    head.framing = said.framing.of_response(head.version, head.status, asked)?;
+    // RFC 9110 section 8.6: these must not have one.
+    let has_length = !matches!(head.status, 100..=199 | 204);
+    head.content_length = said.framing.length().filter(|_| has_length);
+    head.keep_alive = keeps_alive(&said, head.version) && head.framing != Framing::UntilClose;
+    head.upgrade = match (head.status, said.upgrade) {
+        (101, AtMostOnce::Once(protocol))
+            if asked == Asked::Upgrade
+                && head.version == Version::Http11
+                && said.connection.upgrade
+                && is_tunnelled(protocol.of(bytes)) =>
+        {
+            Some(protocol)
+        }
+        (101, _) => return Err(ResponseError::Upgrade),
+        _ => None,
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

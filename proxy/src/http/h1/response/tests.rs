@@ -1,0 +1,165 @@
+use super::{Asked, HeadLimits, HeadScan, Progress, ResponseError, parse_response};
+use crate::http::head::{Framing, ResponseHead};
+
+const LIMITS: HeadLimits = HeadLimits {
+    line_bytes: 64,
+    head_bytes: 512,
+    fields: 8,
+};
+
+fn parse(text: &str, asked: Asked) -> (Result<Progress, ResponseError>, ResponseHead) {
+    let mut head = ResponseHead::default();
+    let bytes = text.as_bytes();
+    let whole = parse_response(bytes, asked, &LIMITS, &mut HeadScan::default(), &mut head);
+    let mut scan = HeadScan::default();
+    let mut dripped = Ok(Progress::Partial);
+    for end in 0..=bytes.len() {
+        dripped = parse_response(&bytes[..end], asked, &LIMITS, &mut scan, &mut head);
+        if dripped != Ok(Progress::Partial) {
+            break;
+        }
+    }
+    assert_eq!(dripped.is_err(), whole.is_err(), "{text:?}");
+    assert_eq!(dripped.ok(), whole.ok(), "{text:?}");
+    (whole, head)
+}
+
+fn accepts(text: &str, asked: Asked) -> ResponseHead {
+    let (progress, head) = parse(text, asked);
+    assert_eq!(
+        progress,
+        Ok(Progress::Complete { len: text.len() }),
+        "{text:?}"
+    );
+    head
+}
+
+#[test]
+fn framing_of_responses() {
+    use Framing::{Chunked, Empty, Length, UntilClose};
+    for (line, fields, asked, framing, length) in [
+        (
+            "200 OK",
+            "Content-Length: 5\r\n",
+            Asked::Other,
+            Length(5),
+            Some(5),
+        ),
+        (
+            "200 OK",
+            "Content-Length: 5\r\n",
+            Asked::Head,
+            Empty,
+            Some(5),
+        ),
+        (
+            "200 OK",
+            "Transfer-Encoding: chunked\r\n",
+            Asked::Other,
+            Chunked,
+            None,
+        ),
+        (
+            "200 OK",
+            "Transfer-Encoding: chunked\r\n",
+            Asked::Head,
+            Empty,
+            None,
+        ),
+        ("200 OK", "", Asked::Other, UntilClose, None),
+        (
+            "304 Not Modified",
+            "Content-Length: 5\r\n",
+            Asked::Other,
+            Empty,
+            Some(5),
+        ),
+        (
+            "204 No Content",
+            "Content-Length: 5\r\n",
+            Asked::Other,
+            Empty,
+            None,
+        ),
+        ("103 Early Hints", "Link: a\r\n", Asked::Other, Empty, None),
+    ] {
+        let head = accepts(&format!("HTTP/1.1 {line}\r\n{fields}\r\n"), asked);
+        assert_eq!(
+            (head.framing, head.content_length),
+            (framing, length),
+            "{line} {fields}"
+        );
+        assert_eq!(head.keep_alive, framing != UntilClose);
+        assert_eq!(head.is_interim(), line.starts_with('1'));
+    }
+}
+
+#[test]
+fn status_lines() {
+    for (line, status, reason) in [
+        ("HTTP/1.1 200 OK", 200, &b"OK"[..]),
+        ("HTTP/1.0 404 Not Found", 404, b"Not Found"),
+        ("HTTP/1.1 200 ", 200, b""),
+        ("HTTP/1.1 200", 200, b""),
+        ("HTTP/1.1 799 caf\u{e9}", 799, "caf\u{e9}".as_bytes()),
+    ] {
+        let text = format!("{line}\r\n\r\n");
+        let head = accepts(&text, Asked::Other);
+        assert_eq!(
+            (head.status, head.reason.of(text.as_bytes())),
+            (status, reason),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn refuses_what_no_origin_may_send() {
+    for (text, reason) in [
+        ("\r\nHTTP/1.1 200 OK\r\n\r\n", "malformed_line"),
+        ("HTTP/2.0 200 OK\r\n\r\n", "version"),
+        ("HTTP/1.1 099 x\r\n\r\n", "status"),
+        ("HTTP/1.1 20 x\r\n\r\n", "malformed_line"),
+        ("HTTP/1.1 200 OK\n\r\n", "line_ending"),
+        ("HTTP/1.1 200 OK\r\n\n", "line_ending"),
+        ("HTTP/1.1 200 OK\r\nA: b\n\r\n", "line_ending"),
+        ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", "malformed_field"),
+        ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "malformed_field"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "length_and_transfer_encoding",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            "content_length",
+        ),
+        (
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "transfer_encoding_on_http10",
+        ),
+        (
+            "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+            "upgrade_not_asked_for",
+        ),
+    ] {
+        let (progress, _) = parse(text, Asked::Other);
+        assert_eq!(
+            progress.map_err(ResponseError::reason),
+            Err(reason),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn switches_only_where_asked_and_told_what_to() {
+    let text = "HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+    let head = accepts(text, Asked::Upgrade);
+    let protocol = head.upgrade.map(|span| span.of(text.as_bytes()));
+    assert_eq!(protocol, Some(&b"websocket"[..]));
+    assert!(!head.is_interim());
+    for fields in ["", "Connection: upgrade\r\n", "Upgrade: websocket\r\n"] {
+        let (progress, _) = parse(&format!("HTTP/1.1 101 S\r\n{fields}\r\n"), Asked::Upgrade);
+        assert_eq!(progress, Err(ResponseError::Upgrade), "{fields}");
+    }
+}

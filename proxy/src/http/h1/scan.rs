@@ -1,0 +1,96 @@
+//! Finds the end of a head that comes in pieces, looking at every byte once.
+//!
+//! `httparse` starts over on every call, so a head dripped byte by byte would cost the square of its
+//! size. We call it on the first piece, and then not before this scan has seen the end.
+
+use memchr::memchr;
+
+use super::error::HeadError;
+
+/// Limits of a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadLimits {
+    /// Longest request or status line in bytes, without its CRLF.
+    pub line_bytes: usize,
+    /// Largest head in bytes; effective up to [`HeadLimits::MAX_HEAD_BYTES`].
+    pub head_bytes: usize,
+    /// Most field lines; effective up to [`HeadLimits::MAX_FIELDS`].
+    pub fields: usize,
+}
+
+impl HeadLimits {
+    /// Spans have 16 bits.
+    pub const MAX_HEAD_BYTES: usize = u16::MAX as usize;
+    /// The array that fields are parsed into lies on the stack.
+    pub const MAX_FIELDS: usize = 256;
+
+    pub(super) fn effective_head_bytes(&self) -> usize {
+        self.head_bytes.min(Self::MAX_HEAD_BYTES)
+    }
+}
+
+/// What an attempt to parse a head came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The head's end has not come yet: read more after the same bytes and try again.
+    Partial,
+    /// The head is there.
+    Complete {
+        /// Its length; what follows is its body or the next message.
+        len: usize,
+    },
+}
+
+/// How far a head has been looked through. Make one where the reading of a head begins, pass it to
+/// every attempt over the growing bytes; it starts over by itself after a head or an error.
+#[derive(Debug, Default)]
+pub struct HeadScan {
+    /// Everything before has been seen.
+    seen: usize,
+    /// Where the current line starts.
+    line: usize,
+    lines: usize,
+}
+
+impl HeadScan {
+    /// Whether an attempt has been made that came out partial.
+    pub(super) fn has_begun(&self) -> bool {
+        self.seen != 0
+    }
+
+    /// Looks on from where it stopped, and tells whether the empty line that ends the head has come.
+    pub(super) fn advance(&mut self, bytes: &[u8], limits: &HeadLimits) -> Result<bool, HeadError> {
+        while let Some(found) = bytes.get(self.seen..).and_then(|rest| memchr(b'\n', rest)) {
+            let end = self.seen.saturating_add(found);
+            let line = bytes.get(self.line..end).unwrap_or_default();
+            let Some(line) = line.strip_suffix(b"\r") else {
+                return Err(HeadError::LineEnding);
+            };
+            if line.is_empty() && self.lines > 0 {
+                return Ok(true);
+            }
+            // RFC 9112 section 2.2 tells servers to bear an empty line before a request; one.
+            if line.is_empty() && self.line > 0 {
+                return Err(HeadError::LineEnding);
+            }
+            self.check_line(line.len(), limits)?;
+            self.lines = self.lines.saturating_add(usize::from(!line.is_empty()));
+            self.seen = end.saturating_add(1);
+            self.line = self.seen;
+        }
+        self.seen = bytes.len();
+        self.check_line(bytes.len().saturating_sub(self.line), limits)?;
+        if bytes.len() >= limits.effective_head_bytes() {
+            return Err(HeadError::HeadTooLarge);
+        }
+        Ok(false)
+    }
+
+    fn check_line(&self, length: usize, limits: &HeadLimits) -> Result<(), HeadError> {
+        // One byte more may be the CR of a line's end.
+        if self.lines == 0 && length > limits.line_bytes.saturating_add(1) {
+            return Err(HeadError::LineTooLong);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! The buffer that bytes pass through: read at its end, sent from its start, with room in front.
+//!
+//! A head that we write anew goes into the room in front of the body bytes that arrived with the
+//! old one, so that a message is sent in one piece and its body is never copied.
+
+#![expect(unsafe_code, reason = "buffers are lent to the kernel")]
+
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use monoio::buf::{IoBuf, IoBufMut};
+
+use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, POOLED_BUFFERS};
+
+/// Bytes that were read and not sent on yet. Its memory is left untouched until bytes arrive, so
+/// a buffer that waits costs address space alone.
+pub struct Buffer {
+    memory: Box<[MaybeUninit<u8>]>,
+    /// First byte that was not consumed.
+    start: usize,
+    /// One past the last byte that was read.
+    end: usize,
+}
+
+impl Default for Buffer {
+    /// A buffer without memory, which stands for one that the kernel has.
+    fn default() -> Self {
+        Self {
+            memory: Box::new([]),
+            start: 0,
+            end: 0,
+        }
+    }
+}
+
+impl Buffer {
+    /// An empty buffer with room for a whole read and for a head in front of it.
+    #[must_use]
+    pub fn with_room() -> Self {
+        let memory = Box::new_uninit_slice(BUFFER_HEADROOM_BYTES + BUFFER_BYTES);
+        Self {
+            memory,
+            start: BUFFER_HEADROOM_BYTES,
+            end: BUFFER_HEADROOM_BYTES,
+        }
+    }
+
+    /// Bytes that were read and not consumed.
+    #[must_use]
+    pub fn filled(&self) -> &[u8] {
+        // SAFETY: `start..end` was written by `prepend`, `append` or the kernel, and both stay
+        // within the memory (each method that moves one checks it).
+        unsafe { self.memory[self.start..self.end].assume_init_ref() }
+    }
+
+    /// Bytes that were read and not consumed, to change in place.
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `filled`.
+        unsafe { self.memory[self.start..self.end].assume_init_mut() }
+    }
+
+    /// How many bytes were read and not consumed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether every byte was consumed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Forgets the first `count` bytes; all of them where there are fewer.
+    pub fn consume(&mut self, count: usize) {
+        self.start += count.min(self.len());
+        if self.start == self.end {
+            self.clear();
+        }
+    }
+
+    /// Forgets every byte.
+    pub fn clear(&mut self) {
+        self.start = BUFFER_HEADROOM_BYTES.min(self.memory.len());
+        self.end = self.start;
+    }
+
+    /// Writes `bytes` in front of the first byte, over what was consumed. `false` where they do
+    /// not fit; then nothing changed.
+    #[must_use]
+    pub fn prepend(&mut self, bytes: &[u8]) -> bool {
+        let Some(start) = self.start.checked_sub(bytes.len()) else {
+            return false;
+        };
+        self.memory[start..self.start].write_copy_of_slice(bytes);
+        self.start = start;
+        true
+    }
+
+    /// Writes `bytes` behind the last byte. `false` where they do not fit; then nothing changed.
+    #[must_use]
+    pub fn append(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.memory.get_mut(self.end..self.end + bytes.len()) else {
+            return false;
+        };
+        room.write_copy_of_slice(bytes);
+        self.end += bytes.len();
+        true
+    }
+
+    /// Writes `bytes` behind the first `end` bytes: over bytes that are done with, which are those
+    /// before `consumed`, or behind the last byte if that is where `end` is. `false` where they do
+    /// not fit; then nothing changed.
+    #[must_use]
+    pub fn put_behind(&mut self, end: usize, consumed: &mut usize, bytes: &[u8]) -> bool {
+        let room = self.filled_mut().get_mut(end..*consumed);
+        if let Some(room) = room.and_then(|room| room.get_mut(..bytes.len())) {
+            room.copy_from_slice(bytes);
+            return true;
+        }
+        if *consumed != self.len() {
+            return false;
+        }
+        // What is done with may go: the bytes before `end` are the last ones that matter.
+        let before = self.end;
+        self.end = self.start + end;
+        let fits = self.append(bytes);
+        if fits {
+            *consumed = self.len();
+        } else {
+            self.end = before;
+        }
+        fits
+    }
+
+    /// How many bytes one read could bring.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.memory.len() - self.end
+    }
+
+    /// Moves what is left to the front where little room is behind it.
+    pub fn make_room(&mut self) {
+        if self.room() < BUFFER_BYTES / 4 && self.start > BUFFER_HEADROOM_BYTES {
+            let length = self.len();
+            self.memory
+                .copy_within(self.start..self.end, BUFFER_HEADROOM_BYTES);
+            self.start = BUFFER_HEADROOM_BYTES;
+            self.end = BUFFER_HEADROOM_BYTES + length;
+        }
+    }
+}
+
+// SAFETY: the memory is boxed, so it stays where it is while the kernel has the buffer, and
+// `start..end` is initialised.
+unsafe impl IoBuf for Buffer {
+    fn read_ptr(&self) -> *const u8 {
+        self.filled().as_ptr()
+    }
+
+    fn bytes_init(&self) -> usize {
+        self.len()
+    }
+}
+
+// SAFETY: the pointer and length name the memory behind `end`, which nobody else reads before
+// `set_init` says how much of it the kernel wrote.
+unsafe impl IoBufMut for Buffer {
+    fn write_ptr(&mut self) -> *mut u8 {
+        self.memory[self.end..].as_mut_ptr().cast()
+    }
+
+    fn bytes_total(&mut self) -> usize {
+        self.room()
+    }
+
+    unsafe fn set_init(&mut self, count: usize) {
+        debug_assert!(
+            count <= self.room(),
+            "the kernel wrote into the room it was given"
+        );
+        self.end += count;
+    }
+}
+
+/// Part of a buffer, on its way out.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    pub(super) buffer: Buffer,
+    /// What is left to send, counted from the buffer's first byte.
+    pub(super) range: Range<usize>,
+}
+
+// SAFETY: as for `Buffer`; the range is cut to what the buffer holds.
+unsafe impl IoBuf for Outgoing {
+    fn read_ptr(&self) -> *const u8 {
+        self.buffer
+            .filled()
+            .get(self.range.clone())
+            .unwrap_or_default()
+            .as_ptr()
+    }
+
+    fn bytes_init(&self) -> usize {
+        self.buffer
+            .filled()
+            .get(self.range.clone())
+            .unwrap_or_default()
+            .len()
+    }
+}
+
+/// Buffers that no connection uses at the moment, the one used last on top: it is still in the
+/// processor's cache.
+#[derive(Default)]
+pub struct BufferPool {
+    free: RefCell<Vec<Buffer>>,
+}
+
+impl BufferPool {
+    /// An empty buffer.
+    #[must_use]
+    pub fn take(&self) -> Buffer {
+        self.free
+            .borrow_mut()
+            .pop()
+            .unwrap_or_else(Buffer::with_room)
+    }
+
+    /// Gives a buffer back; whatever is in it is forgotten.
+    pub fn put(&self, mut buffer: Buffer) {
+        buffer.clear();
+        let mut free = self.free.borrow_mut();
+        if free.len() < POOLED_BUFFERS && buffer.room() > 0 {
+            free.push(buffer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Buffer, BufferPool};
+
+    #[test]
+    fn a_head_goes_in_front_of_the_body_it_came_with() {
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"old head|body"));
+        buffer.consume(b"old head|".len());
+        assert!(buffer.prepend(b"a new and longer head|"));
+        assert_eq!(buffer.filled(), b"a new and longer head|body");
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"x"));
+        assert!(!buffer.prepend(&[b'y'; crate::limits::BUFFER_HEADROOM_BYTES + 1]));
+        assert!(!buffer.append(&[b'y'; crate::limits::BUFFER_BYTES]));
+        assert_eq!(buffer.filled(), b"x");
+    }
+
+    #[test]
+    fn framing_goes_over_what_is_done_with_or_behind_the_last_byte() {
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"data-rubbish-next"));
+        let mut consumed = b"data-rubbish-".len();
+        assert!(buffer.put_behind(4, &mut consumed, b"END"));
+        assert_eq!(buffer.filled(), b"dataENDbish-next");
+        assert!(!buffer.put_behind(4, &mut consumed, &[b'x'; 32]), "over what comes next");
+
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"data-"));
+        let mut consumed = 5;
+        assert!(buffer.put_behind(4, &mut consumed, b"END"));
+        assert_eq!(buffer.filled(), b"dataEND");
+        assert_eq!(consumed, 7);
+    }
+
+    #[test]
+    fn room_comes_back_when_bytes_are_consumed() {
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(&[b'x'; crate::limits::BUFFER_BYTES]));
+        assert_eq!(buffer.room(), 0);
+        buffer.consume(crate::limits::BUFFER_BYTES - 2);
+        buffer.make_room();
+        assert_eq!(buffer.filled(), b"xx");
+        assert_eq!(buffer.room(), crate::limits::BUFFER_BYTES - 2);
+    }
+
+    #[test]
+    fn a_pooled_buffer_is_empty() {
+        let pool = BufferPool::default();
+        let mut buffer = pool.take();
+        assert!(buffer.append(b"secret"));
+        pool.put(buffer);
+        assert!(pool.take().is_empty());
+    }
+}

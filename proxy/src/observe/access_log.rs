@@ -1,0 +1,268 @@
+//! The access log: which requests are logged, and the line of one.
+//!
+//! A line is written straight into the shard's chunk (`log_writer`). What came from a peer is
+//! clipped and escaped, so that no request can forge a line, a field or a terminal's control
+//! sequence. Both forms name their fields alike: logfmt for people, JSON for machines.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use rand::{Rng, RngExt};
+use xds::model::{AccessLog, AccessLogFilter, LogFormat};
+
+use crate::failure::FailureKind;
+use crate::limits::LOG_FIELD_BYTES;
+
+/// Whether a request that ended like this is logged.
+pub fn wants(log: &AccessLog, status: u16, duration: Duration, rng: &mut impl Rng) -> bool {
+    !log.off && passes(log.filter, status, duration) && drawn(log.sample_per_million, rng)
+}
+
+fn passes(filter: AccessLogFilter, status: u16, duration: Duration) -> bool {
+    match (filter.status_at_least, filter.duration_at_least) {
+        (None, None) => true,
+        (least_status, least_duration) => {
+            least_status.is_some_and(|least| status >= least)
+                || least_duration.is_some_and(|least| duration >= least)
+        }
+    }
+}
+
+fn drawn(per_million: u32, rng: &mut impl Rng) -> bool {
+    per_million >= MILLION || rng.random_range(0..MILLION) < per_million
+}
+
+const MILLION: u32 = 1_000_000;
+
+/// What is logged of a request. Names come from the configuration; bytes from peers.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// When it began.
+    pub time: SystemTime,
+    /// `namespace/name`.
+    pub gateway: &'a str,
+    /// Key of the listener; `None` where none matched.
+    pub listener: Option<&'a str>,
+    /// Key of the route rule; `None` where none matched.
+    pub route: Option<&'a str>,
+    /// Key of the backend or service it was sent to last.
+    pub backend: Option<&'a str>,
+    /// Address of the endpoint it was sent to last.
+    pub endpoint: Option<&'a str>,
+    /// The client, behind trusted hops where there are any.
+    pub client: Option<IpAddr>,
+    /// Method.
+    pub method: &'a [u8],
+    /// Host it asked for.
+    pub host: &'a [u8],
+    /// Path and query.
+    pub path: &'a [u8],
+    /// `HTTP/1.1`, `HTTP/2`.
+    pub protocol: &'static str,
+    /// Status sent, or that stands for what happened (499).
+    pub status: u16,
+    /// `grpc-status` sent.
+    pub grpc_status: Option<u32>,
+    /// Bytes of the request's body.
+    pub bytes_in: u64,
+    /// Bytes of the response's body.
+    pub bytes_out: u64,
+    /// From the first byte of the head to the last of the response.
+    pub duration: Duration,
+    /// From the last try's start to its response head.
+    pub upstream: Option<Duration>,
+    /// Why it failed.
+    pub reason: Option<FailureKind>,
+    /// Tries after the first.
+    pub retries: u32,
+    /// `User-Agent`.
+    pub user_agent: Option<&'a [u8]>,
+    /// `X-Request-Id`.
+    pub request_id: Option<&'a [u8]>,
+    /// `sub` of its token.
+    pub jwt_subject: Option<&'a [u8]>,
+}
+
+impl Record<'_> {
+    /// Appends its line to `out`.
+    pub fn write(&self, format: LogFormat, out: &mut Vec<u8>) {
+        match format {
+            LogFormat::Text => {
+                self.fields(&mut Text(out));
+                out.push(b'\n');
+            }
+            LogFormat::Json => {
+                self.fields(&mut Json(out));
+                out.extend_from_slice(b"}\n");
+            }
+        }
+    }
+
+    fn fields(&self, line: &mut impl Line) {
+        line.time(self.time);
+        line.name("gateway", Some(self.gateway));
+        line.name("listener", self.listener);
+        line.name("route", self.route);
+        line.name("backend", self.backend);
+        line.name("endpoint", self.endpoint);
+        line.address("client", self.client);
+        line.bytes("method", Some(self.method));
+        line.bytes("host", Some(self.host));
+        line.bytes("path", Some(self.path));
+        line.name("protocol", Some(self.protocol));
+        line.number("status", u64::from(self.status));
+        if let Some(status) = self.grpc_status {
+            line.number("grpc_status", u64::from(status));
+        }
+        line.number("bytes_in", self.bytes_in);
+        line.number("bytes_out", self.bytes_out);
+        line.millis("duration_ms", Some(self.duration));
+        line.millis("upstream_ms", self.upstream);
+        line.name("reason", self.reason.map(FailureKind::reason));
+        line.number("retries", u64::from(self.retries));
+        line.bytes("user_agent", self.user_agent);
+        line.bytes("request_id", self.request_id);
+        line.bytes("jwt_subject", self.jwt_subject);
+    }
+}
+
+/// A line's form. Fields without a value are left out.
+trait Line {
+    fn out(&mut self) -> &mut Vec<u8>;
+
+    /// Writes what separates and names a field.
+    fn key(&mut self, key: &str);
+
+    /// Writes a value of any bytes.
+    fn quoted(&mut self, value: &[u8]);
+
+    fn time(&mut self, time: SystemTime) {
+        self.key("time");
+        let time = Timestamp::try_from(time).unwrap_or_default();
+        // Digits, dashes, colons: no form needs to escape them, and both take quotes.
+        let _ = write!(self.out(), "\"{time:.3}\"");
+    }
+
+    fn name(&mut self, key: &str, value: Option<&str>) {
+        self.bytes(key, value.map(str::as_bytes));
+    }
+
+    fn bytes(&mut self, key: &str, value: Option<&[u8]>) {
+        if let Some(value) = value {
+            self.key(key);
+            self.quoted(value.get(..LOG_FIELD_BYTES).unwrap_or(value));
+        }
+    }
+
+    fn address(&mut self, key: &str, value: Option<IpAddr>) {
+        if let Some(value) = value {
+            self.key(key);
+            let _ = write!(self.out(), "\"{value}\"");
+        }
+    }
+
+    fn number(&mut self, key: &str, value: u64) {
+        self.key(key);
+        let mut digits = itoa::Buffer::new();
+        self.out()
+            .extend_from_slice(digits.format(value).as_bytes());
+    }
+
+    fn millis(&mut self, key: &str, value: Option<Duration>) {
+        if let Some(value) = value {
+            self.key(key);
+            let micros = value.as_micros();
+            let _ = write!(self.out(), "{}.{:03}", micros / 1000, micros % 1000);
+        }
+    }
+}
+
+/// logfmt: `key=value key="value with spaces"`.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl Line for Text<'_> {
+    fn out(&mut self) -> &mut Vec<u8> {
+        self.0
+    }
+
+    fn key(&mut self, key: &str) {
+        if key != FIRST_KEY {
+            self.0.push(b' ');
+        }
+        self.0.extend_from_slice(key.as_bytes());
+        self.0.push(b'=');
+    }
+
+    fn quoted(&mut self, value: &[u8]) {
+        let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
+        if !value.is_empty() && value.iter().all(plain) {
+            return self.0.extend_from_slice(value);
+        }
+        self.0.push(b'"');
+        for byte in value {
+            match byte {
+                b'"' | b'\\' => self.0.extend_from_slice(&[b'\\', *byte]),
+                b' '..=b'~' => self.0.push(*byte),
+                _ => {
+                    let _ = write!(self.0, "\\x{byte:02x}");
+                }
+            }
+        }
+        self.0.push(b'"');
+    }
+}
+
+/// An object of JSON, but for its last brace.
+struct Json<'a>(&'a mut Vec<u8>);
+
+impl Line for Json<'_> {
+    fn out(&mut self) -> &mut Vec<u8> {
+        self.0
+    }
+
+    fn key(&mut self, key: &str) {
+        let separator = if key == FIRST_KEY { b'{' } else { b',' };
+        self.0.extend_from_slice(&[separator, b'"']);
+        self.0.extend_from_slice(key.as_bytes());
+        self.0.extend_from_slice(b"\":");
+    }
+
+    fn quoted(&mut self, value: &[u8]) {
+        self.0.push(b'"');
+        for chunk in value.utf8_chunks() {
+            for char in chunk.valid().chars() {
+                self.char(char);
+            }
+            if !chunk.invalid().is_empty() {
+                self.char(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        self.0.push(b'"');
+    }
+}
+
+impl Json<'_> {
+    fn char(&mut self, char: char) {
+        match char {
+            '"' => self.0.extend_from_slice(b"\\\""),
+            '\\' => self.0.extend_from_slice(b"\\\\"),
+            // All of Unicode's controls lie below U+0100.
+            _ if char.is_control() => {
+                let _ = write!(self.0, "\\u{:04x}", u32::from(char));
+            }
+            _ => {
+                let mut utf8 = [0; 4];
+                self.0
+                    .extend_from_slice(char.encode_utf8(&mut utf8).as_bytes());
+            }
+        }
+    }
+}
+
+/// The field that every line begins with.
+const FIRST_KEY: &str = "time";
+
+#[cfg(test)]
+mod tests;

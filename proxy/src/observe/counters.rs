@@ -1,0 +1,352 @@
+//! What a shard counts: for itself, for each route, listener and endpoint.
+//!
+//! Every counter has one writer, its shard, so counting is a load and a store without a locked
+//! instruction; a scrape reads them from its own thread and adds the shards up. Counters are found
+//! by interned id and start from zero with each new owner of an index.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam::utils::CachePadded;
+
+use super::series::SeriesTable;
+use crate::failure::FailureKind;
+use crate::shard::interned::Interned;
+
+/// A number that grows, written by one thread.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it. Its shard alone may.
+    pub fn add(&self, n: u64) {
+        let sum = self.0.load(Ordering::Relaxed).wrapping_add(n);
+        self.0.store(sum, Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    pub fn increment(&self) {
+        self.add(1);
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A number that goes up and down, written by one thread.
+#[derive(Debug, Default)]
+pub struct Gauge(Counter);
+
+impl Gauge {
+    /// One more.
+    pub fn up(&self) {
+        self.0.increment();
+    }
+
+    /// One less; what never went up stays at zero.
+    pub fn down(&self) {
+        self.set(self.value().saturating_sub(1));
+    }
+
+    /// So many.
+    pub fn set(&self, value: u64) {
+        self.0.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Its value.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.0.value()
+    }
+}
+
+/// How many durations fell into each of fixed buckets.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [Counter; BUCKETS],
+    sum_micros: Counter,
+}
+
+impl Histogram {
+    /// Counts a duration.
+    pub fn observe(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
+        if let Some(counter) = self.buckets.get(bucket) {
+            counter.increment();
+        }
+        self.sum_micros.add(micros);
+    }
+
+    fn reset(&self) {
+        self.buckets.iter().for_each(Counter::reset);
+        self.sum_micros.reset();
+    }
+}
+
+/// A histogram as read, or the sum of some.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HistogramSum {
+    /// Durations in each bucket alone; the last one is for what is above every bound.
+    pub buckets: [u64; BUCKETS],
+    /// Sum of all durations in µs.
+    pub sum_micros: u64,
+}
+
+impl HistogramSum {
+    /// Adds a shard's.
+    pub fn merge(&mut self, histogram: &Histogram) {
+        for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
+            *sum = sum.wrapping_add(bucket.value());
+        }
+        self.sum_micros = self.sum_micros.wrapping_add(histogram.sum_micros.value());
+    }
+
+    /// How many durations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// Upper bounds of the buckets in µs, 500 µs to 60 s; what one more bucket holds is above.
+pub const BOUNDS_MICROS: [u64; BUCKETS - 1] = [
+    500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000,
+];
+/// Buckets of a histogram.
+pub const BUCKETS: usize = 17;
+
+/// Counters that belong to an interned id.
+pub trait Block: Default {
+    /// Sets all of them to zero, for the next owner.
+    fn reset(&self);
+}
+
+macro_rules! blocks {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $kind,)*
+        }
+
+        impl Block for $name {
+            fn reset(&self) {
+                $(Zero::zero(&self.$field);)*
+            }
+        }
+    )*};
+}
+
+/// What a block can be made of.
+trait Zero {
+    fn zero(&self);
+}
+
+impl Zero for Counter {
+    fn zero(&self) {
+        self.reset();
+    }
+}
+
+impl Zero for Gauge {
+    fn zero(&self) {
+        self.set(0);
+    }
+}
+
+impl Zero for Histogram {
+    fn zero(&self) {
+        self.reset();
+    }
+}
+
+blocks! {
+    /// Of a route rule.
+    RouteCounters {
+        /// From the first byte of a request's head to the last of its response.
+        duration: Histogram,
+        /// To connect to an endpoint.
+        connect: Histogram,
+        /// Bytes of requests' bodies.
+        bytes_in: Counter,
+        /// Bytes of responses' bodies.
+        bytes_out: Counter,
+        /// Tries after the first.
+        retries: Counter,
+        /// Requests now.
+        active: Gauge,
+    }
+
+    /// Of a listener.
+    ListenerCounters {
+        /// Connections accepted.
+        accepted: Counter,
+        /// Connections now.
+        connections: Gauge,
+        /// Requests now.
+        requests: Gauge,
+        /// TLS handshakes that succeeded.
+        handshakes: Counter,
+        /// TLS handshakes that failed.
+        failed_handshakes: Counter,
+    }
+
+    /// Of an endpoint.
+    EndpointCounters {
+        /// Connections made.
+        connected: Counter,
+        /// Connections that could not be had.
+        failed_connects: Counter,
+        /// Connections in use now.
+        busy: Gauge,
+        /// Connections in the pool now.
+        idle: Gauge,
+    }
+}
+
+/// Counts by kind of failure.
+#[derive(Debug)]
+pub struct Refusals(Box<[Counter]>);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(
+            FailureKind::ALL
+                .iter()
+                .map(|_| Counter::default())
+                .collect(),
+        )
+    }
+}
+
+impl Refusals {
+    /// Counts one.
+    pub fn count(&self, kind: FailureKind) {
+        if let Some(counter) = self.0.get(kind as usize) {
+            counter.increment();
+        }
+    }
+
+    /// The kinds and how often each came.
+    pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
+        FailureKind::ALL
+            .iter()
+            .copied()
+            .zip(self.0.iter().map(Counter::value))
+    }
+}
+
+/// Everything that one shard counts.
+#[derive(Debug, Default)]
+pub struct ShardCounters {
+    /// Requests, by who served them and how they ended.
+    pub requests: SeriesTable,
+    /// By route rule.
+    pub routes: Blocks<RouteCounters>,
+    /// By listener.
+    pub listeners: Blocks<ListenerCounters>,
+    /// By endpoint.
+    pub endpoints: Blocks<EndpointCounters>,
+    /// Ticks that came: a shard whose count stands still is stuck.
+    pub heartbeat: Counter,
+    /// How late the event loop comes to its tick.
+    pub loop_lag: Histogram,
+    /// Tasks that panicked.
+    pub panics: Counter,
+    /// Heads that never became a request, by what was wrong with them.
+    pub refused: Refusals,
+    /// Requests refused under overload.
+    pub shed: Counter,
+    /// Accepts that failed.
+    pub accept_errors: Counter,
+    /// Times that accepting paused, for want of descriptors or by overload.
+    pub accept_paused: Counter,
+    /// Client connections now.
+    pub clients: Gauge,
+}
+
+/// Blocks of counters by interned id. It grows as ids do, never moves a block, and is read without
+/// a lock: segments double in size and are made once.
+#[derive(Debug)]
+pub struct Blocks<T> {
+    segments: [OnceLock<Segment<T>>; SEGMENTS],
+}
+
+type Segment<T> = Box<[CachePadded<Slot<T>>]>;
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// Generation of the owner, `VACANT` where there was none yet or the block is being reset.
+    generation: AtomicU32,
+    block: T,
+}
+
+impl<T> Default for Blocks<T> {
+    fn default() -> Self {
+        Self {
+            segments: [const { OnceLock::new() }; SEGMENTS],
+        }
+    }
+}
+
+impl<T: Block> Blocks<T> {
+    /// The block of an id, for its shard to count in.
+    #[must_use]
+    pub fn of(&self, id: Interned) -> &T {
+        let (segment, offset) = place(id.index);
+        let slots = self.segments[segment].get_or_init(|| new_segment(segment));
+        let slot = &slots[offset];
+        if slot.generation.load(Ordering::Relaxed) != id.generation {
+            slot.generation.store(VACANT, Ordering::Release);
+            slot.block.reset();
+            slot.generation.store(id.generation, Ordering::Release);
+        }
+        &slot.block
+    }
+
+    /// The block of an id, for others to read; `None` where its shard has not counted yet.
+    #[must_use]
+    pub fn read(&self, id: Interned) -> Option<&T> {
+        let (segment, offset) = place(id.index);
+        let slot = self.segments[segment].get()?.get(offset)?;
+        let owned = slot.generation.load(Ordering::Acquire) == id.generation;
+        owned.then_some(&slot.block)
+    }
+}
+
+fn new_segment<T: Block>(segment: usize) -> Segment<T> {
+    let slot = || {
+        CachePadded::new(Slot {
+            generation: AtomicU32::new(VACANT),
+            block: T::default(),
+        })
+    };
+    std::iter::repeat_with(slot)
+        .take(FIRST_SEGMENT << segment)
+        .collect()
+}
+
+/// Segment and offset of an index: segment `n` holds `FIRST_SEGMENT << n` blocks.
+fn place(index: u32) -> (usize, usize) {
+    let shifted = index as usize + FIRST_SEGMENT;
+    let segment = (shifted / FIRST_SEGMENT).ilog2() as usize;
+    (segment, shifted - (FIRST_SEGMENT << segment))
+}
+
+const FIRST_SEGMENT: usize = 64;
+/// Enough for every index of 32 bits.
+const SEGMENTS: usize = 27;
+const VACANT: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+
+use super::{LogQueue, LogSink, LogWriter};
+use crate::limits::{LOG_CHUNK_BYTES, LOG_QUEUED_CHUNKS};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LINE: &[u8] = b"one line of the log\n";
+
+/// An output that does what it is told, write by write.
+struct Output {
+    answers: Receiver<io::Result<()>>,
+    written: Sender<Vec<u8>>,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // No answer left and no one to give one: writes succeed.
+        self.answers.recv().unwrap_or(Ok(()))?;
+        let _ = self.written.send(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Bed {
+    queue: Arc<LogQueue>,
+    shard: LogSink,
+    writer: LogWriter,
+    answers: Sender<io::Result<()>>,
+    written: Receiver<Vec<u8>>,
+}
+
+fn bed() -> Bed {
+    let (answers, answers_in) = unbounded();
+    let (written_out, written) = unbounded();
+    let queue = LogQueue::new();
+    let output = Output {
+        answers: answers_in,
+        written: written_out,
+    };
+    let writer = LogWriter::spawn(Arc::clone(&queue), output).expect("a thread");
+    Bed {
+        shard: LogSink::new(Arc::clone(&queue)),
+        queue,
+        writer,
+        answers,
+        written,
+    }
+}
+
+fn append(shard: &mut LogSink, lines: usize) {
+    for _ in 0..lines {
+        shard.append(|out| out.extend_from_slice(LINE));
+    }
+}
+
+#[test]
+fn lines_arrive_whole_and_in_order() {
+    let mut bed = bed();
+    drop(bed.answers);
+    for number in 0..5_000 {
+        bed.shard.append(|out| {
+            let _ = writeln!(out, "{number}");
+        });
+    }
+    drop(bed.shard);
+    assert!(bed.writer.stop(PATIENCE));
+    let lines = 5_000 - bed.queue.dropped_lines();
+    let text: Vec<u8> = bed.written.iter().flatten().collect();
+    let text = String::from_utf8(text).expect("digits");
+    let numbers: Vec<u32> = text.lines().map(|n| n.parse().expect("a number")).collect();
+    assert!(numbers.is_sorted());
+    assert_eq!(numbers.len() as u64, lines);
+}
+
+#[test]
+fn a_tick_hands_over_what_there_is() {
+    let mut bed = bed();
+    bed.shard.flush();
+    append(&mut bed.shard, 1);
+    bed.answers.send(Ok(())).expect("the writer lives");
+    bed.shard.flush();
+    assert_eq!(bed.written.recv_timeout(PATIENCE).as_deref(), Ok(LINE));
+    drop(bed.answers);
+    assert!(bed.writer.stop(PATIENCE));
+}
+
+#[test]
+fn a_stuck_writer_costs_lines_never_time() {
+    let mut bed = bed();
+    let chunks = LOG_QUEUED_CHUNKS + 50;
+    for _ in 0..chunks {
+        append(&mut bed.shard, 1);
+        bed.shard.flush();
+    }
+    let kept = LOG_QUEUED_CHUNKS as u64;
+    assert_eq!(bed.queue.dropped_lines(), chunks as u64 - kept);
+    assert!(!bed.writer.stop(Duration::from_millis(1)), "it is stuck");
+    // The reader comes back: what was queued is written, chunks go round again.
+    drop(bed.answers);
+    let lines: usize = bed
+        .written
+        .iter()
+        .map(|chunk| chunk.len() / LINE.len())
+        .sum();
+    assert_eq!(lines as u64, kept);
+}
+
+#[test]
+fn a_reader_that_went_away_costs_its_lines_alone() {
+    let mut bed = bed();
+    for answer in [Ok(()), Err(io::ErrorKind::BrokenPipe.into()), Ok(())] {
+        append(&mut bed.shard, 2);
+        bed.shard.flush();
+        bed.answers.send(answer).expect("the writer lives");
+    }
+    drop(bed.answers);
+    assert!(bed.writer.stop(PATIENCE));
+    assert_eq!(bed.queue.dropped_lines(), 2);
+    assert_eq!(bed.written.iter().count(), 2);
+}
+
+#[test]
+fn many_shards_share_one_writer() {
+    let mut bed = bed();
+    drop(bed.answers);
+    append(&mut bed.shard, 1_000);
+    drop(bed.shard);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let mut shard = LogSink::new(Arc::clone(&bed.queue));
+            scope.spawn(move || append(&mut shard, 1_000));
+        }
+    });
+    assert!(bed.writer.stop(PATIENCE));
+    let written: usize = bed.written.iter().map(|chunk| chunk.len()).sum();
+    let lines = (written / LINE.len()) as u64;
+    assert_eq!(lines + bed.queue.dropped_lines(), 5_000);
+}
+
+#[test]
+fn chunks_go_round_without_growing() {
+    let mut bed = bed();
+    drop(bed.answers);
+    bed.shard
+        .append(|out| out.resize(4 * LOG_CHUNK_BYTES, b'x'));
+    for _ in 0..10 * LOG_QUEUED_CHUNKS {
+        append(&mut bed.shard, 1);
+        bed.shard.flush();
+    }
+    assert!(bed.writer.stop(PATIENCE));
+    let mut spare = 0;
+    while let Some(chunk) = bed.queue.spare.pop() {
+        assert!(chunk.bytes.capacity() <= LOG_CHUNK_BYTES);
+        spare += 1;
+    }
+    assert_eq!(spare, LOG_QUEUED_CHUNKS);
+}

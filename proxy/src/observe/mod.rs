@@ -1,0 +1,8 @@
+//! What an operator sees of the traffic: counters and the access log.
+//!
+//! A shard writes, others read or carry away; nothing here makes a request wait.
+
+pub mod access_log;
+pub mod counters;
+pub mod log_writer;
+pub mod series;

@@ -1,0 +1,125 @@
+//! The filters of a rule, compiled for the request path.
+//!
+//! Two stages, as a request meets them: what the rule may answer before a backend is drawn, and
+//! what happens on the way to the backend that was drawn and back. A stage without filters is
+//! `None`, so a rule without filters costs one branch a stage.
+
+use xds::model::{Filters, HttpRule};
+
+use super::cors::Cors;
+use super::headers::HeaderEdits;
+use super::mirror::Mirror;
+use super::redirect::Redirect;
+use super::rewrite::Rewrite;
+
+/// The filters of a rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RulePolicy {
+    /// What the rule itself may answer.
+    pub answers: Option<Box<Answers>>,
+    /// What is done with each backend, in the order of the rule's backends.
+    pub backends: Box<[Option<Box<BackendPolicy>>]>,
+}
+
+/// What a rule may answer before a backend is drawn: preflights by `cors`, the rest by `redirect`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answers {
+    /// Answers preflights, and adds its lines to every other answer of ours.
+    pub cors: Option<Cors>,
+    /// Answers every request.
+    pub redirect: Option<Redirect>,
+}
+
+/// The filters of a rule and of one of its backends together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendPolicy {
+    /// The backend's own redirect: answers in its place.
+    pub redirect: Option<Redirect>,
+    /// The backend's own filter, otherwise the rule's.
+    pub cors: Option<Cors>,
+    /// New host and path.
+    pub rewrite: Option<Rewrite>,
+    /// Edits of the request.
+    pub request_headers: HeaderEdits,
+    /// Edits of the response.
+    pub response_headers: HeaderEdits,
+    /// The rule's mirrors, then the backend's.
+    pub mirrors: Box<[Mirror]>,
+}
+
+impl RulePolicy {
+    /// Compiles the filters of a rule.
+    #[must_use]
+    pub fn compile(rule: &HttpRule) -> Self {
+        let backends = rule.backends.iter();
+        Self {
+            answers: Answers::compile(&rule.filters).map(Box::new),
+            backends: backends
+                .map(|backend| BackendPolicy::compile(&rule.filters, &backend.filters))
+                .map(|policy| policy.map(Box::new))
+                .collect(),
+        }
+    }
+
+    /// What is done with the backend that was drawn.
+    #[must_use]
+    pub fn of_backend(&self, at: usize) -> Option<&BackendPolicy> {
+        self.backends.get(at)?.as_deref()
+    }
+}
+
+impl Answers {
+    fn compile(rule: &Filters) -> Option<Self> {
+        let answers = Self {
+            cors: rule.cors.as_ref().map(Cors::compile),
+            redirect: rule.redirect.as_ref().map(Redirect::compile),
+        };
+        (answers.cors.is_some() || answers.redirect.is_some()).then_some(answers)
+    }
+}
+
+impl BackendPolicy {
+    fn compile(rule: &Filters, backend: &Filters) -> Option<Self> {
+        let cors = backend.cors.as_ref().or(rule.cors.as_ref());
+        // A second `access-control-allow-origin` would make browsers refuse the answer.
+        let owned = match cors {
+            Some(_) => Cors::drops,
+            None => |_: &[u8]| false,
+        };
+        let policy = Self {
+            redirect: backend.redirect.as_ref().map(Redirect::compile),
+            cors: cors.map(Cors::compile),
+            rewrite: Rewrite::compose(&[rule.rewrite.as_ref(), backend.rewrite.as_ref()]),
+            request_headers: HeaderEdits::compose(&[
+                rule.request_headers.as_ref(),
+                backend.request_headers.as_ref(),
+            ]),
+            response_headers: HeaderEdits::compose_without(
+                &[
+                    rule.response_headers.as_ref(),
+                    backend.response_headers.as_ref(),
+                ],
+                owned,
+            ),
+            mirrors: rule
+                .mirrors
+                .iter()
+                .chain(&backend.mirrors)
+                .map(Mirror::compile)
+                .collect(),
+        };
+        (!policy.is_idle()).then_some(policy)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.redirect.is_none()
+            && self.cors.is_none()
+            && self.rewrite.is_none()
+            && self.request_headers.is_empty()
+            && self.response_headers.is_empty()
+            && self.mirrors.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

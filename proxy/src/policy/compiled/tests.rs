@@ -1,0 +1,225 @@
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+use xds::model::{
+    Allow, Cors, Filters, HeaderEdit, Hostname, HttpRule, InvalidBackend, Mirror, PathEdit,
+    Redirect, Rewrite, RouteBackend, Scheme, Target, Timeouts,
+};
+
+use super::RulePolicy;
+use crate::http::h1::encode::{Expectation, UpstreamRequest};
+use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
+use crate::http::head::RequestHead;
+use crate::http::known::Known;
+use crate::policy::forwarded::{Hop, TrustedHops};
+use crate::policy::path_edit::RequestPath;
+use crate::policy::request_id::RequestId;
+use crate::policy::sample::written;
+
+fn rule(filters: Filters, backends: Vec<Filters>) -> HttpRule {
+    let backend = |filters| RouteBackend {
+        target: Target::Invalid(InvalidBackend::NotFound),
+        weight: 1,
+        filters,
+    };
+    HttpRule {
+        name: None,
+        matches: Vec::new(),
+        filters,
+        backends: backends.into_iter().map(backend).collect(),
+        timeouts: Timeouts::default(),
+        retry: None,
+        session: None,
+    }
+}
+
+fn redirect() -> Redirect {
+    Redirect {
+        scheme: None,
+        hostname: None,
+        path: None,
+        port: Some(8443),
+        status: StatusCode::FOUND,
+    }
+}
+
+fn mirror() -> Mirror {
+    Mirror {
+        target: Target::Invalid(InvalidBackend::InvalidKind),
+        fraction: None,
+    }
+}
+
+fn cors() -> Cors {
+    Cors {
+        allow_origins: Vec::new(),
+        allow_credentials: false,
+        allow_methods: Allow::Any,
+        allow_headers: Allow::Any,
+        expose_headers: Allow::Any,
+        max_age: Duration::from_secs(5),
+    }
+}
+
+fn setting(value: &'static str) -> HeaderEdit {
+    let value = HeaderValue::from_static(value);
+    HeaderEdit {
+        set: vec![("x-by".parse().expect("a name"), value)],
+        ..HeaderEdit::default()
+    }
+}
+
+#[test]
+fn a_rule_without_filters_compiles_to_nothing() {
+    let idle = Filters {
+        request_headers: Some(HeaderEdit::default()),
+        ..Filters::default()
+    };
+    let policy = RulePolicy::compile(&rule(idle, vec![Filters::default()]));
+    assert!(policy.answers.is_none());
+    assert!(policy.of_backend(0).is_none());
+    assert!(policy.of_backend(1).is_none());
+}
+
+#[test]
+fn a_rules_redirect_answers_before_a_backend_is_drawn() {
+    let filters = Filters {
+        redirect: Some(redirect()),
+        ..Filters::default()
+    };
+    let policy = RulePolicy::compile(&rule(filters, Vec::new()));
+    let answers = policy.answers.expect("a redirect");
+    assert!(answers.redirect.is_some() && answers.cors.is_none());
+}
+
+#[test]
+fn a_cors_filter_owns_its_names() {
+    let value = HeaderValue::from_static("*");
+    let edit = HeaderEdit {
+        set: vec![(http::header::ACCESS_CONTROL_ALLOW_ORIGIN, value)],
+        ..HeaderEdit::default()
+    };
+    let mut filters = Filters {
+        response_headers: Some(edit),
+        ..Filters::default()
+    };
+    let dropped = |filters: &Filters| {
+        let policy = RulePolicy::compile(&rule(filters.clone(), vec![Filters::default()]));
+        let policy = policy.of_backend(0).expect("filters");
+        policy
+            .response_headers
+            .drops(b"access-control-allow-origin")
+    };
+    assert!(dropped(&filters));
+    filters.cors = Some(cors());
+    assert!(!dropped(&filters));
+}
+
+#[test]
+fn a_backends_filters_follow_the_rules() {
+    let filters = Filters {
+        request_headers: Some(setting("rule")),
+        rewrite: Some(Rewrite {
+            hostname: Some(Hostname::parse("rule").expect("a name")),
+            path: None,
+        }),
+        mirrors: vec![mirror()],
+        ..Filters::default()
+    };
+    let own = Filters {
+        request_headers: Some(setting("backend")),
+        redirect: Some(redirect()),
+        mirrors: vec![mirror()],
+        ..Filters::default()
+    };
+    let policy = RulePolicy::compile(&rule(filters, vec![Filters::default(), own]));
+    let appended = |at| policy.of_backend(at).map(|p| p.request_headers.appended());
+    assert_eq!(appended(0), Some(&b"x-by: rule\r\n"[..]));
+    assert_eq!(appended(1), Some(&b"x-by: backend\r\n"[..]));
+    let [plain, own] = [0, 1].map(|at| policy.of_backend(at).expect("filters"));
+    assert_eq!((plain.mirrors.len(), own.mirrors.len()), (1, 2));
+    assert!(plain.redirect.is_none() && own.redirect.is_some());
+    assert_eq!(own.rewrite.as_ref().and_then(|r| r.host()), Some("rule"));
+    assert!(policy.answers.is_none());
+}
+
+const LIMITS: HeadLimits = HeadLimits {
+    line_bytes: 8192,
+    head_bytes: 32_768,
+    fields: 100,
+};
+
+fn parsed(text: &str) -> RequestHead {
+    let mut head = RequestHead::default();
+    let progress = parse_request(
+        text.as_bytes(),
+        &LIMITS,
+        &mut HeadScan::default(),
+        &mut head,
+    );
+    assert_eq!(progress, Ok(Progress::Complete { len: text.len() }));
+    head
+}
+
+/// A request as a backend gets it, the parts put together as the request path does.
+fn forwarded(filters: Filters, text: &str, matched_prefix: usize) -> String {
+    let (head, bytes) = (parsed(text), text.as_bytes());
+    let policy = RulePolicy::compile(&rule(filters, vec![Filters::default()]));
+    let policy = policy.of_backend(0).expect("filters");
+    let hop = Hop::new([203, 0, 113, 7].into(), Scheme::Http);
+    let belief = TrustedHops::Nobody.belief(&hop);
+    let (edits, authority) = (&policy.request_headers, head.authority.of(bytes));
+
+    let rewrite = policy.rewrite.as_ref().expect("a rewrite");
+    let path = RequestPath::new(head.target.of(bytes), matched_prefix);
+    let target = written(|out| rewrite.write_target(path, out));
+    let append = written(|out| {
+        let request = (&head.fields, bytes);
+        belief.write_lines(&hop, authority, request, Some(edits), out);
+        RequestId::choose(belief, &head.fields, bytes, [0, 0]).write_line(Some(edits), out);
+        out.extend_from_slice(edits.appended());
+    });
+    let request = UpstreamRequest {
+        head: &head,
+        bytes,
+        target: target.as_bytes(),
+        host: rewrite.host().map_or(authority, str::as_bytes),
+        expectation: Expectation::Origin,
+        append: append.as_bytes(),
+    };
+    written(|out| {
+        request.encode(out, |known, name| {
+            known == Known::XRequestId || belief.drops(known, name) || edits.drops(name)
+        });
+    })
+}
+
+#[test]
+fn a_request_passes_through_every_part() {
+    let mut edit = setting("rule");
+    edit.set
+        .push((http::header::HOST, HeaderValue::from_static("evil.example")));
+    edit.remove.push("x-secret".parse().expect("a name"));
+    let filters = Filters {
+        request_headers: Some(edit),
+        rewrite: Some(Rewrite {
+            hostname: Some(Hostname::parse("one.example.org").expect("a name")),
+            path: Some(PathEdit::PrefixMatch("/".to_owned())),
+        }),
+        ..Filters::default()
+    };
+    let text = "POST /strip//evil.example/?q=1 HTTP/1.1\r\nHost: example.org\r\n\
+                X-By: client\r\nX-SECRET: 1\r\nX-Forwarded-For: 10.0.0.1\r\n\
+                X-Forwarded-Prefix: /admin\r\nX_Forwarded_For: 10.0.0.1\r\nX-Real-Ip: 10.0.0.1\r\n\
+                Forwarded: for=10.0.0.1\r\nX-Request-Id: spoofed\r\nContent-Length: 3\r\n\
+                Accept: */*\r\n\r\n";
+    let upstream = forwarded(filters, text, "/strip".len());
+    assert_eq!(
+        upstream,
+        "POST /evil.example/?q=1 HTTP/1.1\r\nHost: one.example.org\r\nAccept: */*\r\n\
+         Content-Length: 3\r\nx-forwarded-for: 203.0.113.7\r\nx-forwarded-proto: http\r\n\
+         x-forwarded-host: example.org\r\n\
+         x-request-id: 00000000-0000-4000-8000-000000000000\r\nx-by: rule\r\n\r\n"
+    );
+    parsed(&upstream);
+}

@@ -1,0 +1,236 @@
+//! Cross-origin resource sharing (Fetch standard, section 3.2; `HTTPCORSFilter` of Gateway API).
+//!
+//! Preflights are answered here and never reach a backend. Answers of backends lose their own
+//! `access-control-*` lines and get ours: a rule with this filter has one owner of the question.
+
+use http::{HeaderName, StatusCode};
+use xds::model::{self, Allow};
+
+use crate::http::grammar;
+use crate::http::head::Fields;
+use crate::http::known::Known;
+
+mod origin;
+
+use origin::Origin;
+
+/// A compiled CORS filter.
+///
+/// Where the model says `*`, the answer still names what the request asked for: browsers refuse `*`
+/// beside credentials, and for `Authorization` even without them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    origins: Box<[Origin]>,
+    methods: Answer,
+    headers: Answer,
+    exposed: Exposed,
+    /// `access-control-allow-credentials: true`, or nothing.
+    credentials: &'static str,
+    max_age: Box<str>,
+}
+
+/// What a preflight is told is allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Answer {
+    /// Whatever it asks for.
+    Echo,
+    /// A ready line; empty for none.
+    Line(Box<str>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Exposed {
+    /// A ready line; empty for none.
+    Line(Box<str>),
+    /// The names of the response, one by one: beside credentials `*` is a plain name.
+    EveryName,
+}
+
+/// A preflight request: the values of its three headers.
+#[derive(Debug, Clone, Copy)]
+pub struct Preflight<'a> {
+    origin: &'a [u8],
+    method: &'a [u8],
+    headers: &'a [u8],
+}
+
+impl<'a> Preflight<'a> {
+    /// Tells a preflight: `OPTIONS` with `Origin` and `Access-Control-Request-Method`.
+    #[must_use]
+    pub fn of(method: &[u8], fields: &Fields, head: &'a [u8]) -> Option<Self> {
+        if method != b"OPTIONS" {
+            return None;
+        }
+        let value = |name: &str| {
+            fields
+                .iter()
+                .find(|field| field.name.of(head).eq_ignore_ascii_case(name.as_bytes()))
+                .map(|field| field.value.of(head))
+        };
+        Some(Self {
+            origin: fields.value(Known::Origin, head)?,
+            method: value("access-control-request-method")?,
+            headers: value("access-control-request-headers").unwrap_or_default(),
+        })
+    }
+}
+
+impl Cors {
+    /// The status of every answer to a preflight: Gateway API leaves 200 and 204, its conformance
+    /// tests want 200 in places.
+    pub const PREFLIGHT_STATUS: StatusCode = StatusCode::OK;
+
+    /// Compiles a filter.
+    #[must_use]
+    pub fn compile(cors: &model::Cors) -> Self {
+        let credentials = if cors.allow_credentials {
+            "access-control-allow-credentials: true\r\n"
+        } else {
+            ""
+        };
+        let methods = match &cors.allow_methods {
+            Allow::Any => Answer::Echo,
+            Allow::Listed(methods) => {
+                let names = methods.iter().map(http::Method::as_str);
+                Answer::Line(line("access-control-allow-methods", names))
+            }
+        };
+        let headers = match &cors.allow_headers {
+            Allow::Any => Answer::Echo,
+            Allow::Listed(names) => {
+                let names = names.iter().map(HeaderName::as_str);
+                Answer::Line(line("access-control-allow-headers", names))
+            }
+        };
+        let exposed = match &cors.expose_headers {
+            Allow::Any if cors.allow_credentials => Exposed::EveryName,
+            Allow::Any => Exposed::Line(line(EXPOSE, ["*"].into_iter())),
+            Allow::Listed(names) => {
+                Exposed::Line(line(EXPOSE, names.iter().map(HeaderName::as_str)))
+            }
+        };
+        let seconds = cors.max_age.as_secs();
+        Self {
+            origins: cors.allow_origins.iter().map(Origin::compile).collect(),
+            methods,
+            headers,
+            exposed,
+            credentials,
+            max_age: format!("access-control-max-age: {seconds}\r\n").into(),
+        }
+    }
+
+    /// Whether a response line of this name, from a backend, is left out.
+    #[must_use]
+    pub fn drops(name: &[u8]) -> bool {
+        name.split_at_checked(PREFIX.len())
+            .is_some_and(|(start, _)| start.eq_ignore_ascii_case(PREFIX))
+    }
+
+    /// Writes the lines of an answer to a preflight, which has no body; nothing is allowed where the
+    /// origin is not.
+    pub fn write_preflight_lines(&self, preflight: Preflight<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(VARY_PREFLIGHT);
+        if !self.write_origin(preflight.origin, out) {
+            return;
+        }
+        match &self.methods {
+            Answer::Line(line) => out.extend_from_slice(line.as_bytes()),
+            Answer::Echo if grammar::is_token(preflight.method) => {
+                out.extend_from_slice(b"access-control-allow-methods: ");
+                out.extend_from_slice(preflight.method);
+                out.extend_from_slice(b"\r\n");
+            }
+            Answer::Echo => {}
+        }
+        match &self.headers {
+            Answer::Line(line) => out.extend_from_slice(line.as_bytes()),
+            Answer::Echo if is_name_list(preflight.headers) => {
+                out.extend_from_slice(b"access-control-allow-headers: ");
+                out.extend_from_slice(preflight.headers);
+                out.extend_from_slice(b"\r\n");
+            }
+            Answer::Echo => {}
+        }
+        if let Exposed::Line(line) = &self.exposed {
+            out.extend_from_slice(line.as_bytes());
+        }
+        out.extend_from_slice(self.max_age.as_bytes());
+    }
+
+    /// Writes the lines that a response gets. `origin` is the request's, `response` the backend's
+    /// fields with their head (none where the answer is our own).
+    pub fn write_lines(
+        &self,
+        origin: Option<&[u8]>,
+        response: Option<(&Fields, &[u8])>,
+        out: &mut Vec<u8>,
+    ) {
+        // Also without an origin: a cache must not give this answer to a request that has one.
+        out.extend_from_slice(VARY);
+        if !origin.is_some_and(|origin| self.write_origin(origin, out)) {
+            return;
+        }
+        match (&self.exposed, response) {
+            (Exposed::Line(line), _) => out.extend_from_slice(line.as_bytes()),
+            (Exposed::EveryName, Some((fields, head))) => write_names(fields, head, out),
+            (Exposed::EveryName, None) => {}
+        }
+    }
+
+    /// Writes origin and credentials if the origin is allowed; tells whether it is.
+    fn write_origin(&self, origin: &[u8], out: &mut Vec<u8>) -> bool {
+        let allowed = origin::is_serialised(origin)
+            && self.origins.iter().any(|allowed| allowed.matches(origin));
+        if allowed {
+            out.extend_from_slice(b"access-control-allow-origin: ");
+            out.extend_from_slice(origin);
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(self.credentials.as_bytes());
+        }
+        allowed
+    }
+}
+
+/// A header line of a list; empty for an empty list.
+fn line<'a>(name: &str, values: impl Iterator<Item = &'a str>) -> Box<str> {
+    let values: Vec<&str> = values.collect();
+    if values.is_empty() {
+        Box::default()
+    } else {
+        format!("{name}: {}\r\n", values.join(", ")).into()
+    }
+}
+
+fn write_names(fields: &Fields, head: &[u8], out: &mut Vec<u8>) {
+    let names = fields.iter().map(|field| field.name.of(head));
+    for (at, name) in names.filter(|name| !Cors::drops(name)).enumerate() {
+        let before: &[u8] = if at == 0 {
+            b"access-control-expose-headers: "
+        } else {
+            b", "
+        };
+        out.extend_from_slice(before);
+        out.extend_from_slice(name);
+    }
+    if fields.iter().any(|field| !Cors::drops(field.name.of(head))) {
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Names between commas and blanks, at least one.
+fn is_name_list(text: &[u8]) -> bool {
+    let mut names = grammar::list(text)
+        .filter(|name| !name.is_empty())
+        .peekable();
+    names.peek().is_some() && names.all(grammar::is_token)
+}
+
+const PREFIX: &[u8] = b"access-control-";
+const EXPOSE: &str = "access-control-expose-headers";
+const VARY: &[u8] = b"vary: Origin\r\n";
+const VARY_PREFLIGHT: &[u8] =
+    b"vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\n";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! What a backend learns of the client: `X-Forwarded-For`, `-Proto` and `-Host`.
+//!
+//! From a peer that is not trusted every such line is dropped and replaced by what we see. From a
+//! trusted hop `X-Forwarded-For` is continued in one line, and its other lines are kept. The port
+//! stands in `X-Forwarded-Host`, so `X-Forwarded-Port` is only ever passed on.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+use xds::model::{Scheme, Trust};
+
+use super::headers::HeaderEdits;
+use super::networks::Networks;
+use crate::http::head::Fields;
+use crate::http::known::Known;
+
+/// The hop before us, told once for each connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Hop {
+    address: IpAddr,
+    scheme: Scheme,
+    text: [u8; MAX_ADDRESS_BYTES],
+    text_len: usize,
+}
+
+impl Hop {
+    /// A peer: its address (from the PROXY protocol where that was read), and what it speaks to us.
+    #[must_use]
+    pub fn new(peer: IpAddr, scheme: Scheme) -> Self {
+        let address = peer.to_canonical();
+        let mut text = [0; MAX_ADDRESS_BYTES];
+        let mut rest = text.as_mut_slice();
+        // An address fits, so this cannot fail; if it did, the line would be cut, not wrong.
+        let _ = write!(rest, "{address}");
+        let text_len = MAX_ADDRESS_BYTES.saturating_sub(rest.len());
+        Self {
+            address,
+            scheme,
+            text,
+            text_len,
+        }
+    }
+
+    /// The peer's address, IPv4 where a dual-stack socket shows it as IPv6.
+    #[must_use]
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    fn text(&self) -> &[u8] {
+        self.text.get(..self.text_len).unwrap_or_default()
+    }
+}
+
+/// Who is believed: a compiled [`Trust`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TrustedHops {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// The last so many hops.
+    Last(usize),
+    /// Hops in these networks.
+    In(Networks),
+}
+
+impl TrustedHops {
+    /// Compiles a trust; none means nobody.
+    #[must_use]
+    pub fn compile(trust: Option<&Trust>) -> Self {
+        match trust {
+            None => Self::Nobody,
+            Some(Trust::Hops(hops)) => {
+                Self::Last(usize::try_from(hops.get()).unwrap_or(usize::MAX))
+            }
+            Some(Trust::Sources(networks)) => Self::In(Networks::compile(networks)),
+        }
+    }
+
+    /// Whether what the peer says of its clients is believed.
+    #[must_use]
+    pub fn belief(&self, hop: &Hop) -> Belief {
+        if self.vouches(0, hop.address) {
+            Belief::Believed
+        } else {
+            Belief::Disbelieved
+        }
+    }
+
+    /// The client's address: the first one, from us backwards, that no trusted hop tells more of.
+    ///
+    /// Each hop wrote the address before it, so an address is as good as the hop that wrote it. What
+    /// is no address ends the chain.
+    #[must_use]
+    pub fn client(&self, hop: &Hop, fields: &Fields, head: &[u8]) -> IpAddr {
+        let mut client = hop.address;
+        for (passed, entry) in entries_backwards(fields, head).enumerate() {
+            if !self.vouches(passed, client) {
+                break;
+            }
+            let Some(address) = address_of(entry) else {
+                break;
+            };
+            client = address;
+        }
+        client
+    }
+
+    /// Whether the hop that is `passed` hops behind the peer is trusted.
+    fn vouches(&self, passed: usize, address: IpAddr) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Last(hops) => passed < *hops,
+            Self::In(networks) => networks.contains(address),
+        }
+    }
+}
+
+/// Whether a request's forwarding lines are believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belief {
+    /// They come from a trusted hop.
+    Believed,
+    /// Anybody may have written them.
+    Disbelieved,
+}
+
+impl Belief {
+    /// Whether a line of the request is left out: what we write anew, and what is not believed.
+    #[must_use]
+    pub fn drops(self, known: Known, name: &[u8]) -> bool {
+        match known {
+            Known::XForwardedFor => true,
+            Known::Forwarded
+            | Known::XForwardedHost
+            | Known::XForwardedPort
+            | Known::XForwardedProto
+            | Known::XRealIp => self == Self::Disbelieved,
+            Known::Other => match Lookalike::of(name) {
+                None => false,
+                Some(Lookalike::Unlisted) => self == Self::Disbelieved,
+                Some(Lookalike::Underscored) => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// Writes our lines for a request with these fields and this authority. A name that `edits` drop
+    /// is left to them: a filter that sets `X-Forwarded-Proto` has the last word.
+    pub fn write_lines(
+        self,
+        hop: &Hop,
+        authority: &[u8],
+        request: (&Fields, &[u8]),
+        edits: Option<&HeaderEdits>,
+        out: &mut Vec<u8>,
+    ) {
+        let (fields, head) = request;
+        let kept = |known| self == Self::Believed && fields.has(known);
+        let edited = |name: &str| edits.is_some_and(|edits| edits.drops(name.as_bytes()));
+        if !edited("x-forwarded-for") {
+            out.extend_from_slice(b"x-forwarded-for: ");
+            if kept(Known::XForwardedFor) {
+                write_chain(fields, head, out);
+            }
+            out.extend_from_slice(hop.text());
+            out.extend_from_slice(b"\r\n");
+        }
+        if !kept(Known::XForwardedProto) && !edited("x-forwarded-proto") {
+            out.extend_from_slice(match hop.scheme {
+                Scheme::Http => b"x-forwarded-proto: http\r\n",
+                Scheme::Https => b"x-forwarded-proto: https\r\n",
+            });
+        }
+        let host_known = !kept(Known::XForwardedHost) && !authority.is_empty();
+        if host_known && !edited("x-forwarded-host") {
+            out.extend_from_slice(b"x-forwarded-host: ");
+            out.extend_from_slice(authority);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+/// Names that a backend may take for a forwarding line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lookalike {
+    /// `x-forwarded-prefix`, `x-forwarded-ssl` and others that some backends believe.
+    Unlisted,
+    /// `x_forwarded_for`: CGI and WSGI read it as `X-Forwarded-For`. No honest hop sends it.
+    Underscored,
+}
+
+impl Lookalike {
+    fn of(name: &[u8]) -> Option<Self> {
+        if !matches!(name, [b'x' | b'X', b'-' | b'_', ..]) {
+            return None;
+        }
+        let dashed = |byte: &u8| match byte {
+            b'_' => b'-',
+            byte => byte.to_ascii_lowercase(),
+        };
+        let starts = |text: &[u8]| {
+            let start = name.get(..text.len()).unwrap_or_default();
+            start.iter().map(dashed).eq(text.iter().copied())
+        };
+        let alike = starts(b"x-forwarded-") || (name.len() == 9 && starts(b"x-real-ip"));
+        alike.then(|| {
+            if name.contains(&b'_') {
+                Self::Underscored
+            } else {
+                Self::Unlisted
+            }
+        })
+    }
+}
+
+/// Writes the lines of `X-Forwarded-For` that came, joined to one list, a comma behind each.
+fn write_chain(fields: &Fields, head: &[u8], out: &mut Vec<u8>) {
+    for value in chain(fields, head).filter(|value| !value.is_empty()) {
+        out.extend_from_slice(value);
+        out.extend_from_slice(b", ");
+    }
+}
+
+fn chain<'a>(
+    fields: &'a Fields,
+    head: &'a [u8],
+) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a> {
+    let lines = if fields.has(Known::XForwardedFor) {
+        fields.iter()
+    } else {
+        [].iter()
+    };
+    lines
+        .filter(|field| field.known == Known::XForwardedFor)
+        .map(|field| field.value.of(head))
+}
+
+/// Addresses of the chain, the last one first.
+fn entries_backwards<'a>(
+    fields: &'a Fields,
+    head: &'a [u8],
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    chain(fields, head)
+        .rev()
+        .flat_map(|value| value.rsplit(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .filter(|entry| !entry.is_empty())
+}
+
+/// An entry's address: plain, in brackets, or with a port.
+fn address_of(entry: &[u8]) -> Option<IpAddr> {
+    if entry.len() > MAX_ENTRY_BYTES {
+        return None;
+    }
+    let text = std::str::from_utf8(entry).ok()?;
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'));
+    let address = bare.unwrap_or(text).parse().ok();
+    let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
+    let address: IpAddr = address.or_else(with_port)?;
+    Some(address.to_canonical())
+}
+
+/// `255.255.255.255`, or eight groups of IPv6.
+const MAX_ADDRESS_BYTES: usize = 39;
+/// An IPv6 address with brackets, zone index and port.
+const MAX_ENTRY_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests;

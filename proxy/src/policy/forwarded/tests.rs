@@ -1,0 +1,237 @@
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+
+use http::HeaderValue;
+use xds::model::{HeaderEdit, Scheme, Trust};
+
+use super::{Belief, Hop, TrustedHops};
+use crate::policy::headers::HeaderEdits;
+use crate::policy::sample::{fields, written};
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn hop(peer: &str) -> Hop {
+    Hop::new(ip(peer), Scheme::Http)
+}
+
+fn last(hops: u32) -> TrustedHops {
+    let hops = NonZeroU32::new(hops).expect("not zero");
+    TrustedHops::compile(Some(&Trust::Hops(hops)))
+}
+
+fn within(networks: &[(&str, u8)]) -> TrustedHops {
+    let networks = networks
+        .iter()
+        .map(|(address, length)| (ip(address), *length));
+    TrustedHops::compile(Some(&Trust::Sources(networks.collect())))
+}
+
+fn lines(belief: Belief, request: &[(&str, &str)], edits: Option<&HeaderEdits>) -> String {
+    let (fields, head) = fields(request);
+    let host = b"example.org:8080";
+    written(|out| belief.write_lines(&hop("203.0.113.7"), host, (&fields, &head), edits, out))
+}
+
+const SPOOFED: [(&str, &str); 6] = [
+    ("X-Forwarded-For", "10.0.0.1"),
+    ("x-forwarded-proto", "https"),
+    ("X-FORWARDED-HOST", "admin.internal"),
+    ("X-Forwarded-Port", "443"),
+    ("Forwarded", "for=10.0.0.1"),
+    ("X-Real-IP", "10.0.0.1"),
+];
+
+fn kept(belief: Belief, request: &[(&str, &str)]) -> Vec<String> {
+    let (fields, head) = fields(request);
+    let text = |name: &[u8]| String::from_utf8(name.to_owned()).expect("ASCII");
+    let names = fields
+        .iter()
+        .map(|field| (field.known, field.name.of(&head)));
+    names
+        .filter(|(known, name)| !belief.drops(*known, name))
+        .map(|(_, name)| text(name))
+        .collect()
+}
+
+#[test]
+fn what_a_client_says_is_replaced() {
+    assert!(kept(Belief::Disbelieved, &SPOOFED).is_empty());
+    assert_eq!(
+        lines(Belief::Disbelieved, &SPOOFED, None),
+        "x-forwarded-for: 203.0.113.7\r\nx-forwarded-proto: http\r\n\
+         x-forwarded-host: example.org:8080\r\n"
+    );
+}
+
+#[test]
+fn what_a_trusted_hop_says_is_continued() {
+    assert_eq!(
+        kept(Belief::Believed, &SPOOFED),
+        [
+            "x-forwarded-proto",
+            "X-FORWARDED-HOST",
+            "X-Forwarded-Port",
+            "Forwarded",
+            "X-Real-IP"
+        ]
+    );
+    assert_eq!(
+        lines(Belief::Believed, &SPOOFED, None),
+        "x-forwarded-for: 10.0.0.1, 203.0.113.7\r\n"
+    );
+    let two_lines = [
+        ("x-forwarded-for", "1.1.1.1, 2.2.2.2"),
+        ("x-forwarded-for", ""),
+        ("x-forwarded-for", "3.3.3.3"),
+    ];
+    assert!(
+        lines(Belief::Believed, &two_lines, None)
+            .starts_with("x-forwarded-for: 1.1.1.1, 2.2.2.2, 3.3.3.3, 203.0.113.7\r\n")
+    );
+    assert_eq!(
+        lines(Belief::Believed, &[], None),
+        lines(Belief::Disbelieved, &[], None)
+    );
+}
+
+#[test]
+fn lookalikes_are_dropped_and_neighbours_kept() {
+    let request = [
+        ("X-Forwarded-Prefix", "/admin"),
+        ("x_forwarded_for", "10.0.0.1"),
+        ("X_Real_IP", "10.0.0.1"),
+        ("x-Forwarded_Proto", "https"),
+        ("X-Forward", "kept"),
+        ("X-Real-IPs", "kept"),
+        ("X-Frame-Options", "kept"),
+        ("x", "kept"),
+    ];
+    let neighbours = ["X-Forward", "X-Real-IPs", "X-Frame-Options", "x"];
+    assert_eq!(kept(Belief::Disbelieved, &request), neighbours);
+    assert_eq!(kept(Belief::Believed, &request)[0], "X-Forwarded-Prefix");
+    assert_eq!(kept(Belief::Believed, &request)[1..], neighbours);
+}
+
+#[test]
+fn a_filter_has_the_last_word() {
+    let https = HeaderValue::from_static("https");
+    let edit = HeaderEdit {
+        set: vec![("x-forwarded-proto".parse().expect("a name"), https)],
+        remove: vec!["x-forwarded-host".parse().expect("a name")],
+        ..HeaderEdit::default()
+    };
+    let edits = HeaderEdits::compose(&[Some(&edit)]);
+    let lines = lines(Belief::Disbelieved, &[], Some(&edits));
+    assert_eq!(lines, "x-forwarded-for: 203.0.113.7\r\n");
+}
+
+#[test]
+fn the_client_is_found_behind_trusted_hops() {
+    let inside = [("10.0.0.0", 8), ("2001:db8::", 32)];
+    let spoof = "6.6.6.6, 198.51.100.1, 10.0.0.2";
+    for (trust, peer, chain, expected) in [
+        (TrustedHops::Nobody, "10.0.0.1", spoof, "10.0.0.1"),
+        (last(1), "10.0.0.1", spoof, "10.0.0.2"),
+        (last(2), "10.0.0.1", spoof, "198.51.100.1"),
+        (last(3), "10.0.0.1", spoof, "6.6.6.6"),
+        (last(9), "10.0.0.1", spoof, "6.6.6.6"),
+        (last(1), "10.0.0.1", "", "10.0.0.1"),
+        (within(&inside), "10.0.0.1", spoof, "198.51.100.1"),
+        (within(&inside), "203.0.113.7", spoof, "203.0.113.7"),
+        (within(&inside), "10.0.0.1", "", "10.0.0.1"),
+        (
+            within(&inside),
+            "10.0.0.1",
+            "10.0.0.9, 10.0.0.8",
+            "10.0.0.9",
+        ),
+        (
+            within(&inside),
+            "10.0.0.1",
+            "1.1.1.1, unknown, 10.0.0.8",
+            "10.0.0.8",
+        ),
+        (
+            within(&inside),
+            "::ffff:10.0.0.1",
+            "198.51.100.1:4711",
+            "198.51.100.1",
+        ),
+        (
+            within(&inside),
+            "2001:db8::1",
+            "[2001:db9::1]:80, 2001:db8::2",
+            "2001:db9::1",
+        ),
+        (within(&inside), "10.0.0.1", "[2001:db9::1]", "2001:db9::1"),
+        (
+            within(&inside),
+            "10.0.0.1",
+            "198.51.100.1,,  ,",
+            "198.51.100.1",
+        ),
+        (last(2), "10.0.0.1", "198.51.100.1, _hidden", "10.0.0.1"),
+    ] {
+        let (fields, head) = fields(&[("x-forwarded-for", chain)]);
+        let client = trust.client(&hop(peer), &fields, &head);
+        assert_eq!(client, ip(expected), "{trust:?} {peer} {chain}");
+    }
+}
+
+#[test]
+fn several_lines_are_one_chain() {
+    let request = [
+        ("x-forwarded-for", "6.6.6.6, 198.51.100.1"),
+        ("accept", "*/*"),
+        ("x-forwarded-for", "10.0.0.2"),
+    ];
+    let (fields, head) = fields(&request);
+    let client = last(2).client(&hop("10.0.0.1"), &fields, &head);
+    assert_eq!(client, ip("198.51.100.1"));
+}
+
+#[test]
+fn belief_is_in_the_peer() {
+    assert_eq!(
+        TrustedHops::compile(None).belief(&hop("10.0.0.1")),
+        Belief::Disbelieved
+    );
+    assert_eq!(last(1).belief(&hop("203.0.113.7")), Belief::Believed);
+    let inside = within(&[("10.0.0.0", 8)]);
+    assert_eq!(inside.belief(&hop("10.0.0.1")), Belief::Believed);
+    assert_eq!(inside.belief(&hop("203.0.113.7")), Belief::Disbelieved);
+    assert_eq!(within(&[]).belief(&hop("10.0.0.1")), Belief::Disbelieved);
+}
+
+/// The longest chain that a head can hold: linear work, linear output, no allocation but the
+/// caller's buffer.
+#[test]
+fn a_chain_of_64_kib_is_carried() {
+    let name = "x-forwarded-for";
+    for part in ["10.0.0.1,", ",", "a", "[[[[,"] {
+        let long = part.repeat((65_535 - name.len()) / part.len());
+        let (fields, head) = fields(&[(name, &long)]);
+        let everyone = within(&[("0.0.0.0", 0)]);
+        let client = everyone.client(&hop("10.0.0.9"), &fields, &head);
+        assert!(client == ip("10.0.0.1") || client == ip("10.0.0.9"));
+        assert!(lines(Belief::Believed, &[(name, &long)], None).len() < long.len() + 128);
+        assert!(lines(Belief::Disbelieved, &[(name, &long)], None).len() < 128);
+    }
+}
+
+#[test]
+fn the_longest_addresses_are_written_whole() {
+    for (peer, expected) in [
+        (
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        ),
+        ("::ffff:255.255.255.255", "255.255.255.255"),
+        ("64:ff9b::255.255.255.255", "64:ff9b::ffff:ffff"),
+    ] {
+        assert_eq!(hop(peer).text(), expected.as_bytes());
+        assert_eq!(hop(peer).address(), ip(expected));
+    }
+}

@@ -1,0 +1,133 @@
+//! Header edits: those of a rule, then those of its backend, composed into one pass.
+//!
+//! The encoder leaves out the names that [`HeaderEdits::drops`] tells and appends
+//! [`HeaderEdits::appended`] as it is. The same type serves requests and responses.
+
+use http::{HeaderName, HeaderValue};
+use xds::model::HeaderEdit;
+
+use crate::http::hop_by_hop::REGENERATED;
+use crate::http::known::Known;
+
+/// Composed edits: lines to leave out, lines to append.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeaderEdits {
+    dropped: Box<[HeaderName]>,
+    /// Bit `n` is set if a dropped name has `n` bytes (63 or more share a bit).
+    lengths: u64,
+    appended: Box<[u8]>,
+}
+
+impl HeaderEdits {
+    /// Composes edits, the first one carried out first; each as set, add, remove.
+    ///
+    /// Names that belong to framing, to the connection or to routing (`Host`) are passed over: we
+    /// generate them, and a second line would let two parsers see two messages.
+    #[must_use]
+    pub fn compose(edits: &[Option<&HeaderEdit>]) -> Self {
+        Self::compose_without(edits, |_| false)
+    }
+
+    /// Composes edits, and passes over the names that another filter owns as well.
+    #[must_use]
+    pub fn compose_without(edits: &[Option<&HeaderEdit>], owned: fn(&[u8]) -> bool) -> Self {
+        let mut draft = Draft {
+            owned,
+            dropped: Vec::new(),
+            appended: Vec::new(),
+        };
+        for edit in edits.iter().flatten() {
+            for (name, value) in &edit.set {
+                draft.remove(name);
+                draft.append(name, value);
+            }
+            for (name, value) in &edit.add {
+                draft.append(name, value);
+            }
+            for name in &edit.remove {
+                draft.remove(name);
+            }
+        }
+        draft.finish()
+    }
+
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.lengths == 0 && self.appended.is_empty()
+    }
+
+    /// Whether lines of this name, in any case, are left out. Without edits this is one branch.
+    #[must_use]
+    pub fn drops(&self, name: &[u8]) -> bool {
+        self.lengths & length_bit(name) != 0
+            && self
+                .dropped
+                .iter()
+                .any(|dropped| dropped.as_str().as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Ready lines, `name: value\r\n` each.
+    #[must_use]
+    pub fn appended(&self) -> &[u8] {
+        &self.appended
+    }
+}
+
+struct Draft<'a> {
+    owned: fn(&[u8]) -> bool,
+    dropped: Vec<&'a HeaderName>,
+    appended: Vec<(&'a HeaderName, &'a HeaderValue)>,
+}
+
+impl<'a> Draft<'a> {
+    fn remove(&mut self, name: &'a HeaderName) {
+        if !self.may_edit(name) {
+            return;
+        }
+        self.appended.retain(|(appended, _)| *appended != name);
+        if !self.dropped.contains(&name) {
+            self.dropped.push(name);
+        }
+    }
+
+    fn append(&mut self, name: &'a HeaderName, value: &'a HeaderValue) {
+        if self.may_edit(name) {
+            self.appended.push((name, value));
+        }
+    }
+
+    fn may_edit(&self, name: &HeaderName) -> bool {
+        let name = name.as_str().as_bytes();
+        !is_ours(name) && !(self.owned)(name)
+    }
+
+    fn finish(self) -> HeaderEdits {
+        let mut appended = Vec::new();
+        for (name, value) in self.appended {
+            appended.extend_from_slice(name.as_str().as_bytes());
+            appended.extend_from_slice(b": ");
+            appended.extend_from_slice(value.as_bytes());
+            appended.extend_from_slice(b"\r\n");
+        }
+        let with = |bits, name: &&HeaderName| bits | length_bit(name.as_str().as_bytes());
+        HeaderEdits {
+            lengths: self.dropped.iter().fold(0, with),
+            dropped: self.dropped.into_iter().cloned().collect(),
+            appended: appended.into(),
+        }
+    }
+}
+
+fn length_bit(name: &[u8]) -> u64 {
+    1 << name.len().min(63)
+}
+
+/// Names that no filter may touch: those the encoder writes, and `Expect`, which it answers.
+fn is_ours(name: &[u8]) -> bool {
+    let known = Known::of(name);
+    REGENERATED.has(known) || known == Known::Expect
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Which mirrors a request is copied to: one coin for each mirror and request.
+
+use xds::model::{self, Fraction, Target};
+
+/// A compiled mirror.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mirror {
+    /// Where the copy goes.
+    pub target: Target,
+    /// Whether this request is copied.
+    pub coin: Coin,
+}
+
+impl Mirror {
+    /// Compiles a mirror.
+    #[must_use]
+    pub fn compile(mirror: &model::Mirror) -> Self {
+        Self {
+            target: mirror.target.clone(),
+            coin: Coin::new(mirror.fraction),
+        }
+    }
+}
+
+/// Comes down for its share of the throws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coin {
+    /// Throws below it win.
+    below: u128,
+}
+
+impl Coin {
+    /// A coin for this share; `None` means always.
+    #[must_use]
+    pub fn new(fraction: Option<Fraction>) -> Self {
+        let below = fraction.map_or(ALL, |fraction| {
+            let denominator = u128::from(fraction.denominator.get());
+            let share = ALL.saturating_mul(u128::from(fraction.numerator));
+            share.checked_div(denominator).unwrap_or(ALL)
+        });
+        Self { below }
+    }
+
+    /// Throws it, with 64 random bits that nothing else uses: several coins of a request, and
+    /// those of several requests, are independent.
+    #[must_use]
+    pub fn lands(self, random: u64) -> bool {
+        u128::from(random) < self.below
+    }
+}
+
+/// How many throws there are.
+const ALL: u128 = 1 << 64;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use xds::model::Fraction;
+
+    use super::Coin;
+
+    fn coin(numerator: u32, denominator: u32) -> Coin {
+        let denominator = NonZeroU32::new(denominator).expect("not zero");
+        Coin::new(Some(Fraction {
+            numerator,
+            denominator,
+        }))
+    }
+
+    #[test]
+    fn never_always_and_without_a_fraction() {
+        for random in [0, 1, u64::MAX / 2, u64::MAX] {
+            assert!(!coin(0, 100).lands(random));
+            assert!(coin(100, 100).lands(random));
+            assert!(coin(u32::MAX, u32::MAX).lands(random));
+            assert!(Coin::new(None).lands(random));
+        }
+    }
+
+    #[test]
+    fn the_edges_of_a_half_are_exact() {
+        assert!(coin(1, 2).lands((1 << 63) - 1));
+        assert!(!coin(1, 2).lands(1 << 63));
+    }
+
+    #[test]
+    fn lands_in_its_share_of_evenly_spread_throws() {
+        for percent in [1_u32, 20, 35, 50, 99] {
+            let coin = coin(percent, 100);
+            let step = u64::MAX / 9_999;
+            let landed = (0..10_000_u64).filter(|at| coin.lands(at * step)).count();
+            let expected = usize::try_from(percent).expect("small") * 100;
+            assert!(
+                landed.abs_diff(expected) <= 1,
+                "{percent} % landed {landed}"
+            );
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! `X-Request-Id`: one name for a request in every log it reaches.
+
+use super::forwarded::Belief;
+use super::headers::HeaderEdits;
+use crate::http::head::Fields;
+use crate::http::known::Known;
+use crate::limits::REQUEST_ID_BYTES;
+
+/// A request's id; owned, so that it outlives the head it may have come in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RequestId {
+    text: [u8; REQUEST_ID_BYTES],
+    len: usize,
+}
+
+impl RequestId {
+    /// Takes over a trusted hop's id if it is a plain word, otherwise makes one from `random`.
+    #[must_use]
+    pub fn choose(belief: Belief, fields: &Fields, head: &[u8], random: [u64; 2]) -> Self {
+        let sent = match belief {
+            Belief::Believed => fields.value(Known::XRequestId, head),
+            Belief::Disbelieved => None,
+        };
+        sent.and_then(Self::of).unwrap_or_else(|| Self::new(random))
+    }
+
+    /// A random UUID (version 4, RFC 9562).
+    #[must_use]
+    pub fn new(random: [u64; 2]) -> Self {
+        let [high, low] = random;
+        let bits = u128::from(high) << 64 | u128::from(low);
+        let bits = bits & !UUID_FIXED | UUID_V4;
+        let mut id = Self {
+            text: [0; REQUEST_ID_BYTES],
+            len: UUID_BYTES,
+        };
+        let mut shift = 128_u32;
+        for (at, byte) in id.text.iter_mut().take(UUID_BYTES).enumerate() {
+            *byte = if matches!(at, 8 | 13 | 18 | 23) {
+                b'-'
+            } else {
+                shift = shift.saturating_sub(4);
+                hex(bits >> shift)
+            };
+        }
+        id
+    }
+
+    fn of(sent: &[u8]) -> Option<Self> {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/+=@".contains(byte);
+        if sent.is_empty() || !sent.iter().all(plain) {
+            return None;
+        }
+        let mut text = [0; REQUEST_ID_BYTES];
+        text.get_mut(..sent.len())?.copy_from_slice(sent);
+        Some(Self {
+            text,
+            len: sent.len(),
+        })
+    }
+
+    /// The id as text, all ASCII.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let text = self.text.get(..self.len).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Writes its line, unless `edits` drop the name. The request's own lines of the name are to be
+    /// left out whatever they were.
+    pub fn write_line(&self, edits: Option<&HeaderEdits>, out: &mut Vec<u8>) {
+        if edits.is_some_and(|edits| edits.drops(b"x-request-id")) {
+            return;
+        }
+        out.extend_from_slice(b"x-request-id: ");
+        out.extend_from_slice(self.as_str().as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+impl std::fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+fn hex(bits: u128) -> u8 {
+    match (bits & 15) as u8 {
+        digit @ 0..10 => digit | b'0',
+        letter => letter.wrapping_add(b'a' - 10),
+    }
+}
+
+/// Hex digits and dashes.
+const UUID_BYTES: usize = 36;
+/// Version and variant, in their places.
+const UUID_V4: u128 = 4 << 76 | 0b10 << 62;
+/// The bits that they take.
+const UUID_FIXED: u128 = 15 << 76 | 0b11 << 62;
+
+#[cfg(test)]
+mod tests {
+    use super::RequestId;
+    use crate::policy::forwarded::Belief;
+    use crate::policy::headers::HeaderEdits;
+    use crate::policy::sample::{fields, written};
+
+    #[test]
+    fn new_ids_are_uuids_of_version_4() {
+        for (random, expected) in [
+            ([0, 0], "00000000-0000-4000-8000-000000000000"),
+            ([u64::MAX, u64::MAX], "ffffffff-ffff-4fff-bfff-ffffffffffff"),
+            (
+                [0x0123_4567_89ab_cdef, 0x0123_4567_89ab_cdef],
+                "01234567-89ab-4def-8123-456789abcdef",
+            ),
+        ] {
+            assert_eq!(RequestId::new(random).as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn only_a_trusted_hops_plain_id_is_taken_over() {
+        let (longest, too_long) = ("a".repeat(64), "a".repeat(65));
+        let new = RequestId::new([1, 2]);
+        for (belief, sent, expected) in [
+            (Belief::Believed, "4bf92f35-77b3", "4bf92f35-77b3"),
+            (
+                Belief::Believed,
+                "Root=1-67891233-abcdef:/+@~._",
+                "Root=1-67891233-abcdef:/+@~._",
+            ),
+            (Belief::Believed, &longest, &longest),
+            (Belief::Believed, &too_long, new.as_str()),
+            (Belief::Believed, "", new.as_str()),
+            (Belief::Believed, "a b", new.as_str()),
+            (Belief::Believed, "a\"}", new.as_str()),
+            (Belief::Believed, "a\u{e9}", new.as_str()),
+            (Belief::Disbelieved, "4bf92f35-77b3", new.as_str()),
+        ] {
+            let (fields, head) = fields(&[("X-Request-ID", sent)]);
+            let id = RequestId::choose(belief, &fields, &head, [1, 2]);
+            assert_eq!(id.as_str(), expected);
+        }
+        let (fields, head) = fields(&[]);
+        assert_eq!(
+            RequestId::choose(Belief::Believed, &fields, &head, [1, 2]),
+            new
+        );
+    }
+
+    #[test]
+    fn its_line_is_written_unless_a_filter_takes_the_name() {
+        let id = RequestId::new([0, 0]);
+        assert_eq!(
+            written(|out| id.write_line(None, out)),
+            "x-request-id: 00000000-0000-4000-8000-000000000000\r\n"
+        );
+        let removed = xds::model::HeaderEdit {
+            remove: vec!["x-request-id".parse().expect("a name")],
+            ..Default::default()
+        };
+        let edits = HeaderEdits::compose(&[Some(&removed)]);
+        assert_eq!(written(|out| id.write_line(Some(&edits), out)), "");
+    }
+}

@@ -1,0 +1,36 @@
+//! Heads for tests: field lines in, fields as the codec would give them out.
+
+use crate::http::head::{Field, Fields, Span};
+use crate::http::known::Known;
+
+/// A head that holds these field lines.
+pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
+    let mut head = Vec::new();
+    let mut fields = Fields::default();
+    for (name, value) in lines {
+        let field = Field {
+            name: push(&mut head, name),
+            value: push(&mut head, value),
+            known: Known::of(name.as_bytes()),
+        };
+        fields.push(field);
+    }
+    (fields, head)
+}
+
+/// What a function writes, as text.
+pub(super) fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).expect("ASCII")
+}
+
+fn push(head: &mut Vec<u8>, text: &str) -> Span {
+    let at = |len: usize| u16::try_from(len).expect("a head below 64 KiB");
+    let start = at(head.len());
+    head.extend_from_slice(text.as_bytes());
+    Span {
+        start,
+        end: at(head.len()),
+    }
+}

@@ -1,0 +1,313 @@
+//! Moves one message body from one socket to another, in whichever framing the other side needs.
+//!
+//! One buffer, one read or one send under way: a receiver that takes nothing stops the sender. The
+//! payload stays where it was read; framing is written around it.
+
+use std::time::{Duration, Instant};
+
+use crate::http::h1::BodyError;
+use crate::http::h1::body::{BodyDecoder, Decoded};
+use crate::http::h1::encode;
+use crate::net::{Buffer, Stream};
+use crate::shard::deadline::{Deadline, Expiry};
+
+/// How a body is delimited on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outward {
+    /// As it is: by its length, or by the end of the connection.
+    Plain,
+    /// In chunks.
+    Chunked,
+}
+
+/// Whether a read can be ended from our side, other than by ending the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// It ends with bytes, or with the connection.
+    ToTheEnd,
+    /// `Deadline::cancel_read` ends it too; that costs some bookkeeping a read.
+    Cancelable,
+}
+
+/// One side of a relay.
+#[derive(Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) stream: &'a Stream,
+    pub(crate) deadline: &'a Deadline,
+    /// For how long it may give or take nothing.
+    pub(crate) idle: Option<Duration>,
+    /// When everything has to be over, whatever still moves.
+    pub(crate) until: Option<Instant>,
+}
+
+impl<'a> Side<'a> {
+    /// A side that may take all the time it wants.
+    pub(crate) fn of(stream: &'a Stream, deadline: &'a Deadline) -> Self {
+        Self {
+            stream,
+            deadline,
+            idle: None,
+            until: None,
+        }
+    }
+
+    /// Sets the deadline of the next operation.
+    fn arm(&self, expiry: Expiry) {
+        let left = self
+            .until
+            .map(|until| until.saturating_duration_since(Instant::now()));
+        let after = match (self.idle, left) {
+            (Some(idle), Some(left)) => Some(idle.min(left)),
+            (idle, left) => idle.or(left),
+        };
+        self.deadline.arm(after, expiry);
+    }
+}
+
+/// Why a body did not arrive.
+#[derive(Debug)]
+pub(crate) enum RelayError {
+    /// The sender broke off, or ended too early.
+    SenderGone,
+    /// The sender gave nothing for too long.
+    SenderStalled,
+    /// The sender's framing is wrong.
+    Malformed(BodyError),
+    /// More bytes than the limit.
+    TooLarge,
+    /// The sender is slower than the least rate.
+    TooSlow,
+    /// The receiver broke off.
+    ReceiverGone,
+    /// The receiver took nothing for too long.
+    ReceiverStalled,
+    /// Ended from our side, by the reader's canceller.
+    Canceled,
+}
+
+/// A body on its way.
+pub(crate) struct Relay<'a> {
+    pub(crate) from: Side<'a>,
+    pub(crate) to: Side<'a>,
+    pub(crate) outward: Outward,
+    /// Bytes that the body may have.
+    pub(crate) limit: Option<u64>,
+    /// Least bytes a second, judged after the first idle time; 0 asks for nothing.
+    pub(crate) min_rate: u32,
+    /// Whether a read can be ended from our side.
+    pub(crate) reads: Reads,
+}
+
+/// What a relay has moved so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moved {
+    /// Payload bytes.
+    pub(crate) payload: u64,
+}
+
+/// The front of a buffer as it was sent: our framing, payload, our framing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Segment {
+    /// Bytes that we wrote in front of the payload.
+    pub(crate) front: usize,
+    /// Bytes of payload.
+    pub(crate) payload: usize,
+    /// Bytes that are done with, `front` included.
+    pub(crate) consumed: usize,
+}
+
+/// Sees every payload byte of a body as it passes.
+pub(crate) trait Tap {
+    /// The next payload bytes.
+    fn payload(&mut self, bytes: &[u8]);
+}
+
+/// Nobody looks.
+impl Tap for () {
+    fn payload(&mut self, _bytes: &[u8]) {}
+}
+
+impl Relay<'_> {
+    /// Sends the rest of a body as it comes; `first` is what was decoded at the front of `buffer`.
+    /// What `out` holds goes first, and `out` ends empty. Bytes behind the body's end stay in
+    /// `buffer`.
+    pub(crate) async fn run(
+        &self,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+        first: Decoded,
+        moved: &mut Moved,
+        tap: &mut dyn Tap,
+    ) -> Result<(), RelayError> {
+        let started = (self.min_rate > 0).then(Instant::now);
+        let mut decoded = first;
+        loop {
+            tap.payload(
+                buffer
+                    .filled()
+                    .get(decoded.payload.clone())
+                    .unwrap_or_default(),
+            );
+            let done = decoded.done;
+            let (segment, sent) = self.send(out, buffer, decoder, decoded, moved).await;
+            // Whoever looked has it: it is not sent from here again.
+            buffer.consume(segment.consumed);
+            sent?;
+            if done {
+                return Ok(());
+            }
+            buffer.make_room();
+            decoded = if self.fill(buffer).await? == 0 {
+                decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
+                Decoded {
+                    payload: 0..0,
+                    consumed: 0,
+                    done: true,
+                }
+            } else {
+                self.check_rate(started, moved.payload)?;
+                decoder
+                    .decode(buffer.filled_mut())
+                    .map_err(RelayError::Malformed)?
+            };
+        }
+    }
+
+    /// Sends what `out` holds and the payload at the front of `buffer`, in one piece where our
+    /// framing fits into the room around it. Consumes nothing that was not framing, so that the
+    /// payload can be sent again.
+    pub(crate) async fn send(
+        &self,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &BodyDecoder,
+        decoded: Decoded,
+        moved: &mut Moved,
+    ) -> (Segment, Result<(), RelayError>) {
+        let payload = decoded.payload.len();
+        let mut segment = Segment {
+            front: 0,
+            payload,
+            consumed: decoded.consumed,
+        };
+        if payload > 0 {
+            buffer.consume(decoded.payload.start);
+            segment.consumed -= decoded.payload.start;
+        }
+        let sent = self
+            .send_framed(out, buffer, decoder, decoded.done, &mut segment, moved)
+            .await;
+        (segment, sent)
+    }
+
+    async fn send_framed(
+        &self,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &BodyDecoder,
+        done: bool,
+        segment: &mut Segment,
+        moved: &mut Moved,
+    ) -> Result<(), RelayError> {
+        self.count(segment.payload, decoder, moved)?;
+        if self.outward == Outward::Chunked && segment.payload > 0 {
+            encode::chunk_head(out, segment.payload);
+        }
+        if buffer.prepend(out) {
+            segment.front = out.len();
+            segment.consumed += out.len();
+            out.clear();
+        } else {
+            self.send_alone(out).await?;
+        }
+        let mut end = segment.front + segment.payload;
+        if self.outward == Outward::Chunked {
+            if segment.payload > 0 {
+                out.extend_from_slice(encode::CHUNK_END);
+            }
+            if done {
+                encode::last_chunk(out, decoder.trailers());
+            }
+            if buffer.put_behind(end, &mut segment.consumed, out) {
+                end += out.len();
+                out.clear();
+            }
+        }
+        if end > 0 {
+            self.to.arm(Expiry::Disconnect);
+            let sent = self.to.stream.write(buffer, 0..end).await;
+            sent.map_err(|_| self.receiver_failure())?;
+        }
+        self.send_alone(out).await
+    }
+
+    async fn send_alone(&self, out: &mut Vec<u8>) -> Result<(), RelayError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.to.arm(Expiry::Disconnect);
+        let sent = self.to.stream.write_vec(out).await;
+        out.clear();
+        sent.map_err(|_| self.receiver_failure())
+    }
+
+    async fn fill(&self, buffer: &mut Buffer) -> Result<usize, RelayError> {
+        // An answer can still go to a sender that gave nothing for too long.
+        self.from.arm(Expiry::StopReading);
+        let Side {
+            stream, deadline, ..
+        } = self.from;
+        let read = match self.reads {
+            Reads::Cancelable => {
+                stream
+                    .read_until_canceled(buffer, deadline.cancel_handle())
+                    .await
+            }
+            Reads::ToTheEnd => stream.read(buffer).await,
+        };
+        if self.from.deadline.expired() {
+            return Err(RelayError::SenderStalled);
+        }
+        read.map_err(|error| match error.raw_os_error() {
+            Some(libc::ECANCELED) => RelayError::Canceled,
+            _ => RelayError::SenderGone,
+        })
+    }
+
+    /// A body that announces more than the limit is not read up to it.
+    fn count(
+        &self,
+        payload: usize,
+        decoder: &BodyDecoder,
+        moved: &mut Moved,
+    ) -> Result<(), RelayError> {
+        moved.payload = moved.payload.saturating_add(payload as u64);
+        let announced = moved.payload.saturating_add(decoder.announced());
+        match self.limit {
+            Some(limit) if announced > limit => Err(RelayError::TooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_rate(&self, started: Option<Instant>, payload: u64) -> Result<(), RelayError> {
+        let Some(elapsed) = started.map(|started| started.elapsed()) else {
+            return Ok(());
+        };
+        let grace = self.from.idle.unwrap_or_default();
+        let least = u64::from(self.min_rate).saturating_mul(elapsed.as_secs());
+        if elapsed > grace && payload < least {
+            Err(RelayError::TooSlow)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn receiver_failure(&self) -> RelayError {
+        if self.to.deadline.expired() {
+            RelayError::ReceiverStalled
+        } else {
+            RelayError::ReceiverGone
+        }
+    }
+}

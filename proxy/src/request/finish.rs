@@ -1,0 +1,153 @@
+//! The end of every request: the answer to a failure, counters, the access log.
+
+use std::time::{Duration, SystemTime};
+
+use http::StatusCode;
+use rand::rngs::SmallRng;
+use xds::model::AccessLog;
+
+use crate::config::Rule;
+use crate::downstream::connection::Next;
+use crate::failure::{Failure, Then};
+use crate::http::h1::encode::Persist;
+use crate::http::head::Version;
+use crate::http::known::Known;
+use crate::limits::RETRY_AFTER;
+use crate::observe::access_log;
+use crate::observe::series::{MethodClass, Owner, Series, registered};
+use crate::policy::normalise::Target;
+
+use super::{After, Exchange};
+
+impl Exchange<'_> {
+    /// Ends the request, however it went.
+    pub(super) async fn finish(
+        mut self,
+        outcome: Result<After, Failure>,
+        target: Option<Target<'_>>,
+    ) -> After {
+        let (after, failure) = match outcome {
+            Ok(after) => (after, None),
+            Err(failure) => (self.refuse(failure).await, Some(failure)),
+        };
+        let duration = self.record.started.elapsed();
+        self.count(failure, duration);
+        self.log(failure, duration, target);
+        after
+    }
+
+    /// Answers a failure, if anything can be answered yet.
+    async fn refuse(&mut self, failure: Failure) -> After {
+        let kind = failure.kind;
+        if self.record.answered || kind.then() == Then::Reset {
+            self.record.status = if self.record.answered {
+                self.record.status
+            } else {
+                kind.status()
+            };
+            return After::End(Next::Reset);
+        }
+        let received = self.received;
+        let lines = &mut self.work.response_lines;
+        lines.clear();
+        if let Some(cors) = self.record.rule.and_then(Rule::cors) {
+            let origin = received.head.fields.value(Known::Origin, &received.bytes);
+            cors.write_lines(origin, None, lines);
+        }
+        if kind.retry_after() {
+            lines.extend_from_slice(b"Retry-After: ");
+            let seconds = RETRY_AFTER.as_secs();
+            lines.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
+            lines.extend_from_slice(b"\r\n");
+        }
+        let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_GATEWAY);
+        let text = kind.text().as_bytes();
+        let answered = match kind.then() {
+            // What follows is not to be believed, so it is not looked at.
+            Then::Close => self.send_answer(status, text, Persist::Close).await,
+            Then::Keep | Then::Reset => self.answer(status, text).await,
+        };
+        match answered {
+            Ok(After::End(_)) => After::End(Next::Linger),
+            Ok(After::KeepAlive) => After::KeepAlive,
+            Err(_) => After::End(Next::Close),
+        }
+    }
+
+    fn count(&self, failure: Option<Failure>, duration: Duration) {
+        let (record, counters) = (&self.record, &self.shard.counters);
+        let owner = match (record.rule, record.listener) {
+            (Some(rule), _) => Owner::Route(rule.id),
+            (None, Some(listener)) => Owner::Listener(listener.id),
+            (None, None) => return,
+        };
+        counters.requests.count(&Series {
+            owner,
+            backend: record.cluster.map(|cluster| cluster.id),
+            method: MethodClass::of(self.received.method()),
+            status: registered(record.status),
+            reason: failure.map(|failure| failure.kind.into()),
+        });
+        if let Some(rule) = record.rule {
+            let route = counters.routes.of(rule.id);
+            route.duration.observe(duration);
+            route.bytes_in.add(record.bytes_in);
+            route.bytes_out.add(record.bytes_out);
+            route.retries.add(u64::from(record.retries));
+        }
+    }
+
+    /// The access log of whatever the request belonged to.
+    fn access_log(&self) -> Option<&AccessLog> {
+        match (self.record.rule, self.record.listener) {
+            (Some(rule), _) => Some(&rule.access_log),
+            (None, Some(listener)) => Some(&listener.access_log),
+            (None, None) => Some(&self.bind.access_log),
+        }
+    }
+
+    fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
+        let record = &self.record;
+        let Some(log) = self.access_log() else { return };
+        let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
+        if !self.shard.with_rng(wanted) {
+            return;
+        }
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        let client = self.bind.trust.client(&self.client.hop, fields, bytes);
+        let line = access_log::Record {
+            time: SystemTime::now() - duration,
+            gateway: &self.bind.gateway,
+            listener: record.listener.map(|listener| listener.key.as_str()),
+            route: record.rule.map(|rule| &*rule.name),
+            backend: record.cluster.map(|cluster| &*cluster.name),
+            endpoint: record.endpoint.map(|endpoint| &*endpoint.name),
+            client: Some(client),
+            method: received.method(),
+            host: received.authority(),
+            path: target.map_or(received.head.target.of(bytes), |target| {
+                target.text.as_bytes()
+            }),
+            protocol: match received.head.version {
+                Version::Http10 => "HTTP/1.0",
+                Version::Http11 => "HTTP/1.1",
+            },
+            status: record.status,
+            grpc_status: None,
+            bytes_in: record.bytes_in,
+            bytes_out: record.bytes_out,
+            duration,
+            upstream: record.upstream_time,
+            reason: failure.map(|failure| failure.kind),
+            retries: record.retries,
+            user_agent: fields.value(Known::UserAgent, bytes),
+            request_id: record.id.as_ref().map(|id| id.as_str().as_bytes()),
+            jwt_subject: None,
+        };
+        self.shard
+            .log
+            .borrow_mut()
+            .append(|out| line.write(log.format, out));
+    }
+}

@@ -1,0 +1,51 @@
+//! What is known of a request at its end, for counters and the access log.
+
+use std::time::{Duration, Instant};
+
+use crate::config::{Cluster, Endpoint, Listener, Rule};
+use crate::policy::request_id::RequestId;
+
+/// What is known of a request.
+pub(crate) struct Record<'a> {
+    /// When its head was complete.
+    pub(crate) started: Instant,
+    /// Its id, where it was needed.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) listener: Option<&'a Listener>,
+    pub(crate) rule: Option<&'a Rule>,
+    pub(crate) cluster: Option<&'a Cluster>,
+    /// The endpoint that answered, or was tried last.
+    pub(crate) endpoint: Option<&'a Endpoint>,
+    /// Status that the client got; 0 where it got none.
+    pub(crate) status: u16,
+    /// Payload bytes from the client.
+    pub(crate) bytes_in: u64,
+    /// Payload bytes to the client.
+    pub(crate) bytes_out: u64,
+    /// From the first try's beginning to the response's head.
+    pub(crate) upstream_time: Option<Duration>,
+    /// Tries after the first.
+    pub(crate) retries: u32,
+    /// Whether the client has the response's head, so that no other answer can be given.
+    pub(crate) answered: bool,
+}
+
+impl Record<'_> {
+    /// A request that begins now.
+    pub(crate) fn begin() -> Self {
+        Self {
+            started: Instant::now(),
+            id: None,
+            listener: None,
+            rule: None,
+            cluster: None,
+            endpoint: None,
+            status: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            upstream_time: None,
+            retries: 0,
+            answered: false,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What a match demands beyond an exact path or a prefix, one condition each. All must hold.
+
+use std::collections::HashMap;
+
+use http::{HeaderName, Method};
+use xds::model::{HttpMatch, PathMatch, StringMatch};
+
+use super::pattern::{PatternId, PatternSet};
+use super::table::narrow;
+
+/// The first demand of a match that a request does not meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch<'r> {
+    /// None of its hosts covers the request's.
+    Host,
+    /// Neither exact path, prefix nor regular expression covers the path.
+    Path,
+    /// Another method.
+    Method(&'r Method),
+    /// No such header.
+    HeaderMissing(&'r HeaderName),
+    /// The header has another value.
+    HeaderValue(&'r HeaderName),
+    /// No such query parameter.
+    QueryMissing(&'r str),
+    /// The query parameter has another value.
+    QueryValue(&'r str),
+}
+
+/// One demand.
+#[derive(Debug)]
+pub(super) enum Condition {
+    /// The method.
+    Method(Method),
+    /// A header.
+    Header(NameId, ValueTest),
+    /// A query parameter.
+    Query(Box<(Box<str>, ValueTest)>),
+    /// The whole path.
+    Path(PatternId),
+}
+
+/// What a value must be.
+#[derive(Debug)]
+pub(super) enum ValueTest {
+    /// These bytes.
+    Exact(Box<[u8]>),
+    /// What the pattern matches.
+    Regex(PatternId),
+}
+
+/// Number of a header name in its router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NameId(u32);
+
+impl NameId {
+    /// Its place in the router's list of names.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Collects the conditions of a router that is being compiled.
+#[derive(Debug, Default)]
+pub(super) struct ConditionSet<'a> {
+    names: HashMap<&'a HeaderName, NameId>,
+    /// The names, by number.
+    pub(super) name_list: Vec<HeaderName>,
+    /// The patterns of all conditions.
+    pub(super) patterns: PatternSet<'a>,
+    /// All conditions; those of one match stand together.
+    pub(super) list: Vec<Condition>,
+}
+
+impl<'a> ConditionSet<'a> {
+    /// Appends the conditions of a match, cheap ones first.
+    pub(super) fn add(&mut self, matches: &'a HttpMatch) {
+        self.list
+            .extend(matches.method.clone().map(Condition::Method));
+        for header in &matches.headers {
+            let condition = Condition::Header(self.name(&header.name), self.test(&header.value));
+            self.list.push(condition);
+        }
+        for parameter in &matches.query {
+            let name = parameter.name.as_str().into();
+            let condition = Condition::Query(Box::new((name, self.test(&parameter.value))));
+            self.list.push(condition);
+        }
+        if let PathMatch::Regex(pattern) = &matches.path {
+            self.list.push(Condition::Path(self.patterns.add(pattern)));
+        }
+    }
+
+    fn name(&mut self, name: &'a HeaderName) -> NameId {
+        *self.names.entry(name).or_insert_with(|| {
+            self.name_list.push(name.clone());
+            NameId(narrow(self.name_list.len() - 1))
+        })
+    }
+
+    fn test(&mut self, value: &'a StringMatch) -> ValueTest {
+        match value {
+            StringMatch::Exact(text) => ValueTest::Exact(text.as_bytes().into()),
+            StringMatch::Regex(pattern) => ValueTest::Regex(self.patterns.add(pattern)),
+        }
+    }
+}

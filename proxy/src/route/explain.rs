@@ -1,0 +1,125 @@
+//! Explains a selection to an operator: every candidate, and why it lost.
+
+use std::collections::HashSet;
+use std::ops::{ControlFlow, Range};
+
+use super::condition::Mismatch;
+use super::pattern::RegexCache;
+use super::request::{HeaderLookup, RequestView};
+use super::select::{Candidate, Router};
+
+/// A match of a rule that a request was held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Considered<'r> {
+    /// The rule, by the number it was compiled with.
+    pub route: u32,
+    /// Which of its matches.
+    pub match_index: u16,
+    /// What came of it.
+    pub outcome: Outcome<'r>,
+}
+
+/// What came of holding a request against a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<'r> {
+    /// It serves the request.
+    Selected,
+    /// It matches, but a more specific or older one serves the request.
+    Shadowed,
+    /// It does not match.
+    Lost(Mismatch<'r>),
+}
+
+impl Router {
+    /// Every match that the request was held against, in the order of [`Router::select`], then
+    /// those that its path or its host does not lead to; at most `limit`, each match once.
+    #[must_use]
+    pub fn explain<H: HeaderLookup>(
+        &self,
+        request: &RequestView<'_, H>,
+        cache: &mut RegexCache,
+        limit: usize,
+    ) -> Vec<Considered<'_>> {
+        let mut list = Explanation::new(limit);
+        let mut is_decided = false;
+        let mut done = self.walk(request, cache, |candidate, _, verdict| {
+            let outcome = match verdict {
+                Err(mismatch) => Outcome::Lost(mismatch),
+                Ok(()) if is_decided => Outcome::Shadowed,
+                Ok(()) => Outcome::Selected,
+            };
+            is_decided |= verdict.is_ok();
+            list.add(candidate, outcome)
+        });
+        if done.is_continue() {
+            done = self.unreached(request.host, &mut list);
+        }
+        debug_assert!(done.is_continue() || list.is_full());
+        list.considered
+    }
+
+    /// Adds the candidates that the walk did not reach.
+    fn unreached<'r>(&'r self, host: &[u8], list: &mut Explanation<'r>) -> ControlFlow<()> {
+        let covering: Vec<usize> = self
+            .hosts
+            .covering(host)
+            .map(|(number, _)| number)
+            .collect();
+        let mut all = |range: Range<usize>, mismatch| {
+            let mut candidates = self.candidates[range].iter();
+            candidates.try_for_each(|candidate| list.add(candidate, Outcome::Lost(mismatch)))
+        };
+        let (near, far): (Vec<_>, Vec<_>) = self
+            .paths
+            .nodes()
+            .iter()
+            .partition(|node| covering.contains(&node.scope()));
+        for node in near {
+            all(node.exact(), Mismatch::Path)?;
+            all(node.prefix(), Mismatch::Path)?;
+        }
+        for node in far {
+            all(node.exact(), Mismatch::Host)?;
+            all(node.prefix(), Mismatch::Host)?;
+        }
+        for level in self.hosts.levels() {
+            all(level.regexes(), Mismatch::Host)?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What is explained so far: the first outcome of each match.
+struct Explanation<'r> {
+    limit: usize,
+    seen: HashSet<(u32, u16)>,
+    considered: Vec<Considered<'r>>,
+}
+
+impl<'r> Explanation<'r> {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            seen: HashSet::new(),
+            considered: Vec::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.considered.len() >= self.limit
+    }
+
+    fn add(&mut self, candidate: &Candidate, outcome: Outcome<'r>) -> ControlFlow<()> {
+        if self.is_full() {
+            return ControlFlow::Break(());
+        }
+        if self.seen.insert((candidate.route, candidate.match_index)) {
+            self.considered.push(Considered {
+                route: candidate.route,
+                match_index: candidate.match_index,
+                outcome,
+            });
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,29 @@
+//! Which rule serves a request: Gateway API matching, compiled for one listener.
+//!
+//! [`Router::compile`] runs off the shards whenever the configuration changes; the shards share the
+//! immutable result. [`Router::select`] costs O(path segments + candidates of the paths that
+//! match), never O(routes), and allocates nothing. [`Router::explain`] walks the same way and tells
+//! why each candidate lost. The path is normalised before, and the listener chosen, with the help of
+//! [`HostIndex`].
+
+mod compile;
+mod condition;
+mod explain;
+mod hash;
+mod host;
+mod host_index;
+mod matcher;
+mod path;
+mod pattern;
+mod query;
+mod request;
+mod select;
+mod table;
+
+pub use compile::Entry;
+pub use condition::Mismatch;
+pub use explain::{Considered, Outcome};
+pub use host_index::HostIndex;
+pub use pattern::RegexCache;
+pub use request::{HeadFields, HeaderLookup, RequestView};
+pub use select::{Router, Selected};

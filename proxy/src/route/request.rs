@@ -1,0 +1,119 @@
+//! What a router reads of a request, whichever protocol it came by.
+
+use http::{HeaderMap, HeaderName};
+
+use crate::http::head::Fields;
+use crate::http::known::Known;
+
+/// What is matched of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestView<'a, H> {
+    /// Host in lower case, without port and trailing dot.
+    pub host: &'a [u8],
+    /// Path, normalised, without query.
+    pub path: &'a [u8],
+    /// Query as it came, without `?`.
+    pub query: Option<&'a [u8]>,
+    /// Method.
+    pub method: &'a [u8],
+    /// Header fields.
+    pub headers: &'a H,
+}
+
+/// Finds header fields by name.
+pub trait HeaderLookup {
+    /// The values of all lines of this name, in order.
+    fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]>;
+}
+
+/// The fields of an HTTP/1 head with the bytes they are spans of.
+#[derive(Debug, Clone, Copy)]
+pub struct HeadFields<'a> {
+    /// The fields.
+    pub fields: &'a Fields,
+    /// The head they were parsed from.
+    pub head: &'a [u8],
+}
+
+impl HeaderLookup for HeadFields<'_> {
+    fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let known = Known::of(name.as_str().as_bytes());
+        let absent = known != Known::Other && !self.fields.has(known);
+        let lines = if absent { None } else { Some(self.fields) };
+        lines
+            .into_iter()
+            .flatten()
+            .filter(move |field| {
+                field.known == known
+                    && (known != Known::Other
+                        || field
+                            .name
+                            .of(self.head)
+                            .eq_ignore_ascii_case(name.as_str().as_bytes()))
+            })
+            .map(|field| field.value.of(self.head))
+    }
+}
+
+impl HeaderLookup for HeaderMap {
+    fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        self.get_all(name).iter().map(http::HeaderValue::as_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::{HeadFields, HeaderLookup};
+    use crate::http::head::{Field, Fields, Span};
+    use crate::http::known::Known;
+
+    const LINES: [(&str, &str); 4] = [
+        ("X-Team", "a"),
+        ("Cookie", "k=v"),
+        ("x-team", "b"),
+        ("X-Teams", "c"),
+    ];
+
+    fn span(head: &mut Vec<u8>, text: &str) -> Span {
+        let start = u16::try_from(head.len()).expect("a short head");
+        head.extend_from_slice(text.as_bytes());
+        let end = u16::try_from(head.len()).expect("a short head");
+        Span { start, end }
+    }
+
+    fn assert_finds(headers: &impl HeaderLookup) {
+        for (name, expected) in [
+            ("x-team", &["a", "b"][..]),
+            ("cookie", &["k=v"]),
+            ("x-none", &[]),
+            ("host", &[]),
+        ] {
+            let name = HeaderName::from_static(name);
+            let expected: Vec<&[u8]> = expected.iter().map(|value| value.as_bytes()).collect();
+            assert_eq!(headers.values(&name).collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn both_protocols_find_lines_by_name_in_any_case_and_in_order() {
+        let (mut head, mut fields, mut map) = (Vec::new(), Fields::default(), HeaderMap::new());
+        for (name, value) in LINES {
+            let known = Known::of(name.as_bytes());
+            let (name_span, value_span) = (span(&mut head, name), span(&mut head, value));
+            fields.push(Field {
+                name: name_span,
+                value: value_span,
+                known,
+            });
+            let name = HeaderName::from_bytes(name.as_bytes()).expect("a valid name");
+            map.append(name, HeaderValue::from_static(value));
+        }
+        assert_finds(&HeadFields {
+            fields: &fields,
+            head: &head,
+        });
+        assert_finds(&map);
+    }
+}

@@ -1,0 +1,77 @@
+//! What other threads ask of a shard: a queue, and a socket that wakes the shard to look.
+//!
+//! A socket, because a read on it is an ordinary operation of either driver; monoio's own
+//! cross-thread wakers would cost every shard an eventfd read per wake and a lock.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use crossbeam::queue::SegQueue;
+
+/// What a shard can be asked.
+#[derive(Debug)]
+pub enum Ask {
+    /// Accept connections of a bind from this socket.
+    Listen {
+        /// The bind's id.
+        bind: u32,
+        /// A listening socket of this shard alone.
+        socket: OwnedFd,
+    },
+    /// Take what is in the accept queue of a bind, then accept no more; close its idle connections.
+    Unlisten {
+        /// The bind's id.
+        bind: u32,
+    },
+    /// Answer with `Connection: close` from now on and close what is idle.
+    Drain,
+    /// Stop accepting, on every bind.
+    StopAccepting,
+    /// Reset what is left and end.
+    Stop,
+}
+
+/// The sending end: one for each thread that asks.
+#[derive(Clone)]
+pub struct Inbox {
+    queue: Arc<SegQueue<Ask>>,
+    bell: Arc<UnixStream>,
+}
+
+/// The shard's end.
+pub struct InboxReader {
+    pub(super) queue: Arc<SegQueue<Ask>>,
+    pub(super) bell: UnixStream,
+}
+
+/// Makes an inbox.
+///
+/// # Errors
+/// No descriptors are left.
+pub fn inbox() -> io::Result<(Inbox, InboxReader)> {
+    let (bell, ringing) = UnixStream::pair()?;
+    bell.set_nonblocking(true)?;
+    let queue = Arc::new(SegQueue::new());
+    let reader = InboxReader {
+        queue: Arc::clone(&queue),
+        bell: ringing,
+    };
+    Ok((
+        Inbox {
+            queue,
+            bell: Arc::new(bell),
+        },
+        reader,
+    ))
+}
+
+impl Inbox {
+    /// Leaves a question and wakes the shard.
+    pub fn ask(&self, ask: Ask) {
+        self.queue.push(ask);
+        // A full socket means that the shard has been woken and has not looked yet.
+        let _ = (&*self.bell).write(&[1]);
+    }
+}

@@ -1,0 +1,339 @@
+//! Starts the shards, keeps their sockets, restarts a dead one, and brings all of it to its end.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+use tracing::{error, info, warn};
+
+use crate::config::Published;
+use crate::driver::{DriverChoice, DriverReport};
+use crate::limits::{SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT};
+use crate::observe::counters::ShardCounters;
+use crate::observe::log_writer::{LogQueue, LogSink};
+use crate::shard::inbox::{Ask, Inbox, inbox};
+use crate::shard::{self, ShardOptions};
+use crate::sockets;
+
+/// How the shards are to be.
+#[derive(Clone)]
+pub struct ShardPlan {
+    /// How many.
+    pub shards: NonZeroU32,
+    /// Their runtime.
+    pub driver: DriverChoice,
+    /// The core of each, where they are bound to one.
+    pub cores: Option<Vec<usize>>,
+    /// Client connections of one shard.
+    pub connections: u32,
+    /// Seals session tokens.
+    pub session_key: ring::hmac::Key,
+}
+
+/// What happens to the supervisor.
+pub enum Event {
+    /// A shard's thread ended.
+    Ended(u16),
+    /// The operator or the system wants an end.
+    Stop(Urgency),
+}
+
+/// How an end is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// SIGTERM: load balancers have to learn of it first.
+    Graceful,
+    /// SIGINT: nobody new is coming.
+    Prompt,
+}
+
+/// The shards, for whoever asks something of them. Clones are the same shards.
+#[derive(Clone)]
+pub struct Shards(Arc<Inner>);
+
+struct Inner {
+    plan: ShardPlan,
+    published: Published,
+    log: Arc<LogQueue>,
+    events: Sender<Event>,
+    counters: Vec<Arc<ShardCounters>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    inboxes: Vec<Option<Inbox>>,
+    threads: Vec<Option<JoinHandle<()>>>,
+    /// The listening sockets, by bind id, one a shard.
+    sockets: HashMap<u32, Vec<OwnedFd>>,
+    drivers: Vec<Option<DriverReport>>,
+}
+
+impl Shards {
+    /// Starts them; they serve nobody yet.
+    ///
+    /// # Errors
+    /// A shard cannot have a runtime.
+    pub fn start(
+        plan: ShardPlan,
+        published: Published,
+        log: Arc<LogQueue>,
+    ) -> io::Result<(Self, Receiver<Event>, Sender<Event>)> {
+        let (events, receiver) = unbounded();
+        let count = plan.shards.get() as usize;
+        let state = State {
+            inboxes: (0..count).map(|_| None).collect(),
+            threads: (0..count).map(|_| None).collect(),
+            drivers: vec![None; count],
+            sockets: HashMap::new(),
+        };
+        let shards = Self(Arc::new(Inner {
+            counters: (0..count).map(|_| Arc::default()).collect(),
+            plan,
+            published,
+            log,
+            events: events.clone(),
+            state: Mutex::new(state),
+        }));
+        for id in 0..count {
+            shards.spawn(u16::try_from(id).unwrap_or(u16::MAX))?;
+        }
+        Ok((shards, receiver, events))
+    }
+
+    /// Starts or restarts a shard's thread, and lends it the sockets of every bind.
+    fn spawn(&self, id: u16) -> io::Result<()> {
+        let inner = &self.0;
+        let index = usize::from(id);
+        let (sender, reader) = inbox()?;
+        let options = ShardOptions {
+            id,
+            driver: inner.plan.driver,
+            connections: inner.plan.connections,
+            core: inner
+                .plan
+                .cores
+                .as_ref()
+                .and_then(|cores| cores.get(index).copied()),
+            published: Arc::clone(&inner.published),
+            counters: Arc::clone(&inner.counters[index]),
+            log: LogSink::new(Arc::clone(&inner.log)),
+            session_key: inner.plan.session_key.clone(),
+        };
+        let (started, starting) = bounded(1);
+        let events = inner.events.clone();
+        let thread = thread::Builder::new()
+            .name(format!("shard-{id}"))
+            .spawn(move || {
+                let failed = started.clone();
+                let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    shard::run(options, reader, |report| drop(started.send(Ok(report))))
+                }));
+                match ran {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => drop(failed.try_send(Err(error))),
+                    Err(_) => error!(
+                        shard = id,
+                        "the shard panicked; please report the message above"
+                    ),
+                }
+                drop(events.send(Event::Ended(id)));
+            })?;
+        let report = starting
+            .recv_timeout(SHARD_START_TIMEOUT)
+            .map_err(|_| io::Error::other(format!("shard {id} did not start")))??;
+        info!(shard = id, driver = %report, "shard started");
+        let mut state = self.state();
+        for (bind, sockets) in &state.sockets {
+            let socket = sockets[index].try_clone()?;
+            sender.ask(Ask::Listen {
+                bind: *bind,
+                socket,
+            });
+        }
+        state.inboxes[index] = Some(sender);
+        state.threads[index] = Some(thread);
+        state.drivers[index] = Some(report);
+        Ok(())
+    }
+
+    /// Puts a dead shard back: its sockets and what waits in their queues are still there.
+    pub fn restart(&self, id: u16) {
+        warn!(
+            shard = id,
+            "the shard ended; its connections are lost, starting it again"
+        );
+        // One that dies at once must not take a core with it.
+        thread::sleep(SHARD_RESTART_PAUSE);
+        if let Err(error) = self.spawn(id) {
+            error!(shard = id, %error, "the shard could not be started again");
+        }
+    }
+
+    /// Listens on these binds, and no longer on others. What could not be listened on, and why.
+    pub fn listen_on(
+        &self,
+        wanted: impl Iterator<Item = (u32, SocketAddr)>,
+    ) -> Vec<(u32, io::Error)> {
+        let wanted: HashMap<u32, SocketAddr> = wanted.collect();
+        let present: Vec<u32> = self.state().sockets.keys().copied().collect();
+        for bind in present.iter().filter(|bind| !wanted.contains_key(bind)) {
+            self.unlisten(*bind);
+        }
+        let missing = wanted
+            .into_iter()
+            .filter(|(bind, _)| !present.contains(bind));
+        missing
+            .filter_map(|(bind, address)| {
+                self.listen(bind, address).err().map(|error| (bind, error))
+            })
+            .collect()
+    }
+
+    fn listen(&self, bind: u32, address: SocketAddr) -> io::Result<()> {
+        let sockets = sockets::bind(address, self.0.counters.len())?;
+        let mut state = self.state();
+        for (inbox, socket) in state.inboxes.iter().zip(&sockets) {
+            if let Some(inbox) = inbox {
+                inbox.ask(Ask::Listen {
+                    bind,
+                    socket: socket.try_clone()?,
+                });
+            }
+        }
+        state.sockets.insert(bind, sockets);
+        Ok(())
+    }
+
+    fn unlisten(&self, bind: u32) {
+        let mut state = self.state();
+        state.sockets.remove(&bind);
+        state
+            .inboxes
+            .iter()
+            .flatten()
+            .for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));
+    }
+
+    fn ask(&self, ask: impl Fn() -> Ask) {
+        self.state()
+            .inboxes
+            .iter()
+            .flatten()
+            .for_each(|inbox| inbox.ask(ask()));
+    }
+
+    /// Client connections open on all shards.
+    #[must_use]
+    pub fn clients(&self) -> u64 {
+        self.0
+            .counters
+            .iter()
+            .map(|counters| counters.clients.value())
+            .sum()
+    }
+
+    /// What each shard counts.
+    #[must_use]
+    pub fn counters(&self) -> &[Arc<ShardCounters>] {
+        &self.0.counters
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        // A panic while it was held left single assignments undone at worst.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long the end may take.
+#[derive(Debug, Clone, Copy)]
+pub struct DrainPlan {
+    /// For how long new connections are still taken.
+    pub accept: Duration,
+    /// When what is left is reset.
+    pub deadline: Duration,
+}
+
+/// Watches over the shards until an end is wanted, then brings it about.
+pub fn supervise(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan) {
+    loop {
+        match events.recv() {
+            Ok(Event::Ended(id)) => shards.restart(id),
+            Ok(Event::Stop(urgency)) => return drain(shards, events, plan, urgency),
+            Err(_) => return,
+        }
+    }
+}
+
+/// Lets what was begun come to its end. A second wish for an end is granted at once.
+fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Urgency) {
+    let deadline = Instant::now() + plan.deadline;
+    let accept_until = match urgency {
+        Urgency::Graceful => Instant::now() + plan.accept.min(plan.deadline),
+        Urgency::Prompt => Instant::now(),
+    };
+    info!(
+        clients = shards.clients(),
+        "draining; connections are still accepted for a while"
+    );
+    if wait(shards, events, accept_until, || false) == Waited::Interrupted {
+        return stop(shards);
+    }
+    shards.ask(|| Ask::StopAccepting);
+    shards.ask(|| Ask::Drain);
+    wait(shards, events, deadline, || shards.clients() == 0);
+    stop(shards);
+}
+
+fn stop(shards: &Shards) {
+    match shards.clients() {
+        0 => info!("drained"),
+        left => warn!(
+            clients = left,
+            "the drain's deadline is over; resetting what is left"
+        ),
+    }
+    shards.ask(|| Ask::Stop);
+    let threads: Vec<_> = shards
+        .state()
+        .threads
+        .iter_mut()
+        .filter_map(Option::take)
+        .collect();
+    for thread in threads {
+        drop(thread.join());
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Over,
+    Interrupted,
+}
+
+/// Waits until `until` or `done`; a shard that dies meanwhile is put back.
+fn wait(
+    shards: &Shards,
+    events: &Receiver<Event>,
+    until: Instant,
+    done: impl Fn() -> bool,
+) -> Waited {
+    while !done() && Instant::now() < until {
+        let look_again = (Instant::now() + LOOK_AGAIN).min(until);
+        match events.recv_deadline(look_again) {
+            Ok(Event::Stop(_)) => return Waited::Interrupted,
+            Ok(Event::Ended(id)) => shards.restart(id),
+            Err(_) => {}
+        }
+    }
+    Waited::Over
+}
+
+/// How often a drain looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);

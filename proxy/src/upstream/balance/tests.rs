@@ -1,0 +1,264 @@
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use xds::model::{Ejection, Health};
+
+use super::{Draw, EndpointRef, EndpointSet};
+use crate::limits::EJECTION;
+use crate::shard::interned::Interned;
+use crate::upstream::health::{Exchange, Outcome, Upstreams};
+use crate::upstream::session::Identity;
+
+const MS: Duration = Duration::from_millis(1);
+
+pub(in crate::upstream) fn endpoint(index: u32) -> Interned {
+    Interned {
+        index,
+        generation: 0,
+    }
+}
+
+fn member(index: u32, weight: u32, health: Health) -> (EndpointRef, Health, Identity) {
+    let endpoint = EndpointRef {
+        id: endpoint(index),
+        weight: NonZeroU32::new(weight).expect("not zero"),
+    };
+    (endpoint, health, Identity::new("s", &index.to_string()))
+}
+
+pub(in crate::upstream) fn set_of(weights: &[u32]) -> EndpointSet {
+    set_with(weights, EJECTION)
+}
+
+fn set_with(weights: &[u32], ejection: Ejection) -> EndpointSet {
+    let members: Vec<_> = (0..)
+        .zip(weights)
+        .map(|(index, weight)| member(index, *weight, Health::Ready))
+        .collect();
+    EndpointSet::new(endpoint(0), ejection, &members)
+}
+
+/// Sends requests through a service and counts who gets them.
+struct Bed {
+    upstreams: Upstreams,
+    set: EndpointSet,
+    now: Instant,
+    rng: SmallRng,
+}
+
+impl Bed {
+    fn new(set: EndpointSet) -> Self {
+        Self {
+            upstreams: Upstreams::default(),
+            set,
+            now: Instant::now(),
+            rng: SmallRng::seed_from_u64(7),
+        }
+    }
+
+    fn choose(&mut self, tried: &[Interned]) -> Option<u32> {
+        let choice = self
+            .upstreams
+            .choose(&self.set, tried, self.now, &mut self.rng);
+        choice.map(|id| id.index)
+    }
+
+    fn judge(&self, index: u32, outcome: Outcome) {
+        let exchange = self.upstreams.start(&self.set, endpoint(index));
+        exchange.judge(&self.upstreams, &self.set, outcome, self.now);
+    }
+
+    fn fail(&self, index: u32) {
+        for _ in 0..EJECTION.consecutive_failures.get() {
+            self.judge(index, Outcome::Failure);
+        }
+    }
+
+    /// The share of each endpoint in `requests`, of which `concurrency` are in flight. `serve` says
+    /// how each endpoint does; one that gives `None` never answers.
+    fn shares(
+        &mut self,
+        requests: u32,
+        concurrency: usize,
+        mut serve: impl FnMut(u32) -> Option<Outcome>,
+    ) -> Vec<f64> {
+        let mut counts = vec![0_u32; self.set.serving().len()];
+        let mut in_flight: VecDeque<Exchange> = VecDeque::new();
+        let mut stuck = Vec::new();
+        for _ in 0..requests {
+            let index = self.choose(&[]).expect("there are endpoints");
+            counts[index as usize] += 1;
+            let exchange = self.upstreams.start(&self.set, endpoint(index));
+            let Some(outcome) = serve(index) else {
+                stuck.push(exchange);
+                continue;
+            };
+            exchange.judge(&self.upstreams, &self.set, outcome, self.now);
+            in_flight.push_back(exchange);
+            if in_flight.len() >= concurrency {
+                in_flight.pop_front();
+            }
+        }
+        let share = |count: &u32| f64::from(*count) / f64::from(requests);
+        counts.iter().map(share).collect()
+    }
+}
+
+fn assert_shares(shares: &[f64], expected: &[f64], what: &str) {
+    for (share, expected) in shares.iter().zip(expected) {
+        assert!((share - expected).abs() < 0.05, "{what}: {shares:?}");
+    }
+}
+
+const GOOD: Outcome = Outcome::Success(MS);
+const SLOW: Outcome = Outcome::Success(Duration::from_millis(50));
+
+#[test]
+fn backends_get_exactly_their_weights() {
+    let mut rng = SmallRng::seed_from_u64(3);
+    for weights in [
+        &[1, 1][..],
+        &[70, 30],
+        &[9, 0, 1],
+        &[5],
+        &[1_000_000, 1_000_000, 2_000_000],
+    ] {
+        let draw = Draw::new(weights);
+        let mut counts = vec![0_u32; weights.len()];
+        for _ in 0..20_000 {
+            counts[draw.draw(&mut rng).expect("not all are 0")] += 1;
+        }
+        let total: f64 = weights.iter().copied().map(f64::from).sum();
+        for (count, weight) in counts.iter().zip(weights) {
+            let off = f64::from(*count) / 20_000.0 - f64::from(*weight) / total;
+            assert!(off.abs() < 0.02, "{weights:?}: {counts:?}");
+            assert!(*weight > 0 || *count == 0, "weight 0 gets nothing");
+        }
+    }
+    assert_eq!(Draw::new(&[0, 0]).draw(&mut rng), None);
+    assert_eq!(Draw::new(&[]).draw(&mut rng), None);
+}
+
+#[test]
+fn equals_get_their_weights_idle_and_busy() {
+    for (weights, expected) in [
+        (&[1, 1][..], &[0.5, 0.5][..]),
+        (&[1, 3], &[0.25, 0.75]),
+        (&[1, 1, 2], &[0.25, 0.25, 0.5]),
+        (&[1, 9], &[0.1, 0.9]),
+        (&[1, 1, 1, 1], &[0.25; 4]),
+    ] {
+        for concurrency in [1, 20] {
+            let mut bed = Bed::new(set_of(weights));
+            let mut noise = (8..13).cycle();
+            let shares = bed.shares(20_000, concurrency, |_| {
+                noise.next().map(|ms| Outcome::Success(MS * ms))
+            });
+            assert_shares(&shares, expected, &format!("{weights:?} × {concurrency}"));
+        }
+    }
+}
+
+#[test]
+fn a_slow_endpoint_sinks_but_is_asked_now_and_then() {
+    let mut bed = Bed::new(set_of(&[1, 1, 1]));
+    let shares = bed.shares(5_000, 1, |index| Some(if index == 0 { SLOW } else { GOOD }));
+    assert!(shares[0] < 0.03 && shares[0] > 0.002, "{shares:?}");
+    bed.shares(2_000, 1, |_| Some(GOOD));
+    let shares = bed.shares(5_000, 1, |_| Some(GOOD));
+    assert_shares(&shares, &[1.0 / 3.0; 3], "it recovers");
+}
+
+#[test]
+fn an_endpoint_that_never_answers_sinks_at_once() {
+    let mut bed = Bed::new(set_of(&[1, 1]));
+    let shares = bed.shares(1_000, 1, |index| if index == 0 { None } else { Some(GOOD) });
+    assert!(shares[0] <= 0.002, "{shares:?}");
+}
+
+#[test]
+fn a_failing_endpoint_is_left_alone_until_its_time_is_over() {
+    let mut bed = Bed::new(set_of(&[1, 1, 1]));
+    bed.fail(1);
+    let shares = bed.shares(1_000, 1, |_| Some(GOOD));
+    assert_shares(&shares, &[0.5, 0.0, 0.5], "ejected");
+    bed.now += EJECTION.base;
+    let shares = bed.shares(10_000, 1, |_| Some(GOOD));
+    assert!(shares[1] > 0.25, "it recovers: {shares:?}");
+}
+
+#[test]
+fn with_less_than_half_left_all_are_used() {
+    let all = Ejection {
+        max_percent: 100,
+        ..EJECTION
+    };
+    let mut bed = Bed::new(set_with(&[1, 1, 1, 1], all));
+    bed.fail(0);
+    bed.fail(1);
+    let shares = bed.shares(1_000, 1, |_| Some(GOOD));
+    assert_shares(&shares, &[0.0, 0.0, 0.5, 0.5], "half are left");
+    bed.fail(2);
+    bed.fail(3);
+    for index in 0..4 {
+        assert!(
+            (0..1_000).any(|_| bed.choose(&[]) == Some(index)),
+            "panic uses {index}"
+        );
+    }
+}
+
+#[test]
+fn retries_go_to_other_endpoints_first() {
+    let mut bed = Bed::new(set_of(&[1, 100, 100]));
+    for _ in 0..200 {
+        assert_eq!(bed.choose(&[endpoint(1), endpoint(2)]), Some(0));
+    }
+    bed.fail(0);
+    // The untried one is ejected: better the one that failed once.
+    assert_ne!(bed.choose(&[endpoint(1), endpoint(2)]), Some(0));
+    let everyone = [endpoint(0), endpoint(1), endpoint(2)];
+    assert!(bed.choose(&everyone).is_some());
+}
+
+#[test]
+fn one_endpoint_is_enough_and_none_is_none() {
+    let mut bed = Bed::new(set_of(&[1]));
+    bed.fail(0);
+    assert_eq!(bed.choose(&[endpoint(0)]), Some(0));
+    assert_eq!(Bed::new(set_of(&[])).choose(&[]), None);
+}
+
+#[test]
+fn draining_endpoints_serve_where_none_is_ready() {
+    let set = |healths: &[Health]| {
+        let members: Vec<_> = (0..).zip(healths).map(|(i, h)| member(i, 1, *h)).collect();
+        EndpointSet::new(endpoint(0), EJECTION, &members)
+    };
+    let mut bed = Bed::new(set(&[Health::Draining, Health::Ready, Health::NotReady]));
+    assert!((0..100).all(|_| bed.choose(&[]) == Some(1)));
+    let mut bed = Bed::new(set(&[Health::Draining, Health::NotReady]));
+    assert_eq!(bed.choose(&[]), Some(0));
+    assert_eq!(Bed::new(set(&[Health::NotReady])).choose(&[]), None);
+}
+
+#[test]
+fn a_session_finds_its_endpoint_until_that_stops_serving() {
+    let members = [
+        member(0, 1, Health::Ready),
+        member(1, 1, Health::Draining),
+        member(2, 1, Health::NotReady),
+    ];
+    let set = EndpointSet::new(endpoint(0), EJECTION, &members);
+    assert_eq!(set.find(Identity::new("s", "0")), Some(endpoint(0)));
+    assert_eq!(set.find(Identity::new("s", "1")), Some(endpoint(1)));
+    assert_eq!(set.find(Identity::new("s", "2")), None);
+    assert_eq!(set.find(Identity::new("t", "0")), None);
+    let bed = Bed::new(set_of(&[1, 1]));
+    bed.fail(0);
+    assert!(!bed.upstreams.in_service(endpoint(0), bed.now));
+    assert!(bed.upstreams.in_service(endpoint(1), bed.now));
+}

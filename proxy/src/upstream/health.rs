@@ -1,0 +1,293 @@
+//! What a shard knows of each endpoint and service: health, latency, load, ejection.
+//!
+//! State is kept by interned id, so that it outlives changes of configuration. An `Exchange` stands
+//! for one request in flight and takes itself off the books when dropped, also by a panic.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use xds::model::Ejection;
+
+use super::balance::EndpointSet;
+use crate::failure::FailureKind;
+use crate::limits::EWMA_ALPHA;
+use crate::shard::interned::{Interned, Table};
+
+/// How an endpoint did on one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It answered, after so long until the response's head.
+    Success(Duration),
+    /// It answered with 502, 503 or 504, after so long until the response's head.
+    BadAnswer(Duration),
+    /// Connect or TLS error, reset or timeout.
+    Failure,
+}
+
+impl Outcome {
+    /// What a response of this status says of the endpoint.
+    #[must_use]
+    pub fn answered(status: u16, head_after: Duration) -> Self {
+        match status {
+            502..=504 => Self::BadAnswer(head_after),
+            _ => Self::Success(head_after),
+        }
+    }
+
+    /// What a failed request says of the endpoint; nothing where that had no part in it.
+    #[must_use]
+    pub fn failed(kind: FailureKind) -> Option<Self> {
+        use FailureKind as Kind;
+        let endpoint_did_it = matches!(
+            kind,
+            Kind::ConnectFailed
+                | Kind::ConnectTimeout
+                | Kind::UpstreamTls
+                | Kind::UpstreamReset
+                | Kind::UpstreamClosed
+                | Kind::UpstreamGarbage
+                | Kind::UpstreamTimeout
+                | Kind::RequestTimeout
+                | Kind::ResponseBroken
+                | Kind::ResponseTimeout
+        );
+        endpoint_did_it.then_some(Self::Failure)
+    }
+}
+
+/// What one shard knows of its upstreams.
+#[derive(Debug, Default)]
+pub struct Upstreams {
+    endpoints: RefCell<Table<Rc<EndpointState>>>,
+    services: RefCell<Table<Rc<ServiceState>>>,
+}
+
+impl Upstreams {
+    /// What is known of an endpoint.
+    #[must_use]
+    pub fn endpoint(&self, id: Interned) -> Rc<EndpointState> {
+        let mut table = self.endpoints.borrow_mut();
+        Rc::clone(table.find_or_insert(id, Rc::default))
+    }
+
+    /// What is known of a service.
+    #[must_use]
+    pub fn service(&self, id: Interned) -> Rc<ServiceState> {
+        let mut table = self.services.borrow_mut();
+        Rc::clone(table.find_or_insert(id, Rc::default))
+    }
+
+    /// Runs `read` on an endpoint's state, without counting a reference.
+    pub(super) fn with_endpoint<R>(
+        &self,
+        id: Interned,
+        read: impl FnOnce(&EndpointState) -> R,
+    ) -> R {
+        if let Some(state) = self.endpoints.borrow().find(id) {
+            return read(state);
+        }
+        read(&self.endpoint(id))
+    }
+
+    /// Books a request to an endpoint of `set`.
+    #[must_use]
+    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> Exchange {
+        let exchange = Exchange {
+            endpoint: self.endpoint(endpoint),
+            service: self.service(set.service()),
+        };
+        let state = &exchange.endpoint;
+        state.requests.set(state.requests.get().wrapping_add(1));
+        state.in_flight.set(state.in_flight.get().saturating_add(1));
+        exchange
+    }
+
+    /// How many endpoints of `set` that take requests are put aside at `now`.
+    pub(super) fn ejected(&self, set: &EndpointSet, now: Instant) -> usize {
+        let is_ejected = |id| self.with_endpoint(id, |state| state.ejected_for(now).is_some());
+        set.serving().iter().filter(|e| is_ejected(e.id)).count()
+    }
+}
+
+/// A request in flight to an endpoint. Dropping it ends the request.
+#[derive(Debug)]
+pub struct Exchange {
+    endpoint: Rc<EndpointState>,
+    service: Rc<ServiceState>,
+}
+
+impl Exchange {
+    /// Notes how the endpoint did, as soon as that is known: at the response's head, or at the
+    /// failure that comes instead. One that the client gave up is not judged.
+    pub fn judge(&self, upstreams: &Upstreams, set: &EndpointSet, outcome: Outcome, now: Instant) {
+        match outcome {
+            Outcome::Success(head_after) => {
+                self.took(head_after);
+                self.endpoint.succeeded();
+            }
+            Outcome::BadAnswer(head_after) => {
+                self.took(head_after);
+                self.failed(upstreams, set, now);
+            }
+            Outcome::Failure => self.failed(upstreams, set, now),
+        }
+    }
+
+    fn took(&self, head_after: Duration) {
+        let seconds = head_after.as_secs_f64();
+        // The service goes first: a new endpoint starts from what the others showed.
+        let mean = self.service.latency.get().unwrap_or(seconds);
+        self.service.latency.set(Some(ewma(mean, seconds)));
+        let own = self.endpoint.latency.get().unwrap_or(mean);
+        self.endpoint.latency.set(Some(ewma(own, seconds)));
+    }
+
+    fn failed(&self, upstreams: &Upstreams, set: &EndpointSet, now: Instant) {
+        let rule = set.ejection();
+        if !self.endpoint.failed(rule, now) {
+            return;
+        }
+        // Counting is linear, and happens a few times in an outage.
+        let most = set
+            .serving()
+            .len()
+            .saturating_mul(rule.max_percent as usize)
+            / 100;
+        if upstreams.ejected(set, now) < most {
+            self.endpoint.eject(rule, now);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let in_flight = &self.endpoint.in_flight;
+        in_flight.set(in_flight.get().saturating_sub(1));
+    }
+}
+
+/// What is known of a service as a whole.
+#[derive(Debug, Default)]
+pub struct ServiceState {
+    /// Average seconds to the response's head over all its endpoints.
+    latency: Cell<Option<f64>>,
+    /// Retries against requests.
+    pub(super) load: super::retry::Load,
+}
+
+impl ServiceState {
+    pub(super) fn latency(&self) -> f64 {
+        self.latency.get().unwrap_or_default()
+    }
+}
+
+/// What is known of an endpoint.
+#[derive(Debug)]
+pub struct EndpointState {
+    health: Cell<f64>,
+    latency: Cell<Option<f64>>,
+    requests: Cell<u64>,
+    in_flight: Cell<u32>,
+    consecutive_failures: Cell<u32>,
+    ejected_until: Cell<Option<Instant>>,
+    times_ejected: Cell<u32>,
+}
+
+impl Default for EndpointState {
+    fn default() -> Self {
+        Self {
+            health: Cell::new(1.0),
+            latency: Cell::new(None),
+            requests: Cell::new(0),
+            in_flight: Cell::new(0),
+            consecutive_failures: Cell::new(0),
+            ejected_until: Cell::new(None),
+            times_ejected: Cell::new(0),
+        }
+    }
+}
+
+/// What the admin server shows of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EndpointReport {
+    /// From 0 (failing) to 1 (healthy).
+    pub health: f64,
+    /// Average time to the response's head; `None` before the first.
+    pub latency: Option<Duration>,
+    /// Requests so far.
+    pub requests: u64,
+    /// Requests now.
+    pub in_flight: u32,
+    /// Failures since the last success.
+    pub consecutive_failures: u32,
+    /// For how much longer it is put aside.
+    pub ejected_for: Option<Duration>,
+}
+
+impl EndpointState {
+    /// All of it, for the admin server.
+    #[must_use]
+    pub fn report(&self, now: Instant) -> EndpointReport {
+        EndpointReport {
+            health: self.health.get(),
+            latency: self.latency.get().map(Duration::from_secs_f64),
+            requests: self.requests.get(),
+            in_flight: self.in_flight.get(),
+            consecutive_failures: self.consecutive_failures.get(),
+            ejected_for: self.ejected_for(now),
+        }
+    }
+
+    /// For how much longer it is put aside; `None` where it is not.
+    #[must_use]
+    pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
+        let left = self.ejected_until.get()?.checked_duration_since(now)?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    pub(super) fn health(&self) -> f64 {
+        self.health.get()
+    }
+
+    pub(super) fn latency(&self) -> Option<f64> {
+        self.latency.get()
+    }
+
+    pub(super) fn in_flight(&self) -> u32 {
+        self.in_flight.get()
+    }
+
+    fn succeeded(&self) {
+        self.health.set(ewma(self.health.get(), 1.0));
+        self.consecutive_failures.set(0);
+    }
+
+    /// Notes a failure; whether it is one too many.
+    fn failed(&self, rule: &Ejection, now: Instant) -> bool {
+        self.health.set(ewma(self.health.get(), 0.0));
+        let in_a_row = self.consecutive_failures.get().saturating_add(1);
+        self.consecutive_failures.set(in_a_row);
+        // The row is unbroken when an endpoint comes back: its first failure then is enough.
+        in_a_row >= rule.consecutive_failures.get() && self.ejected_for(now).is_none()
+    }
+
+    fn eject(&self, rule: &Ejection, now: Instant) {
+        let calm = |back: Instant| now.saturating_duration_since(back) > rule.max;
+        let before = match self.ejected_until.get() {
+            Some(back) if !calm(back) => self.times_ejected.get(),
+            _ => 0,
+        };
+        let times = before.saturating_add(1);
+        let time = rule.base.saturating_mul(times).min(rule.max);
+        self.times_ejected.set(times);
+        self.ejected_until.set(now.checked_add(time));
+    }
+}
+
+fn ewma(average: f64, sample: f64) -> f64 {
+    average + EWMA_ALPHA * (sample - average)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+use std::time::{Duration, Instant};
+
+use super::{Exchange, Outcome, Upstreams};
+use crate::failure::{Blame, FailureKind};
+use crate::limits::EJECTION;
+use crate::shard::interned::Interned;
+use crate::upstream::balance::EndpointSet;
+use crate::upstream::balance::tests::{endpoint, set_of};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Bed {
+    upstreams: Upstreams,
+    set: EndpointSet,
+    now: Instant,
+}
+
+impl Bed {
+    fn new(endpoints: u32) -> Self {
+        Self {
+            upstreams: Upstreams::default(),
+            set: set_of(&vec![1; endpoints as usize]),
+            now: Instant::now(),
+        }
+    }
+
+    fn start(&self, index: u32) -> Exchange {
+        self.upstreams.start(&self.set, endpoint(index))
+    }
+
+    fn judge(&self, index: u32, outcome: Outcome) {
+        self.start(index)
+            .judge(&self.upstreams, &self.set, outcome, self.now);
+    }
+
+    fn fail(&self, index: u32, times: u32) {
+        for _ in 0..times {
+            self.judge(index, Outcome::Failure);
+        }
+    }
+
+    fn ejected_for(&self, index: u32) -> Option<Duration> {
+        self.upstreams
+            .endpoint(endpoint(index))
+            .report(self.now)
+            .ejected_for
+    }
+}
+
+#[test]
+fn health_and_latency_are_averages_that_forget() {
+    let bed = Bed::new(1);
+    let report = || bed.upstreams.endpoint(endpoint(0)).report(bed.now);
+    assert!((report().health - 1.0).abs() < 1e-9);
+    assert_eq!(report().latency, None);
+    bed.judge(0, Outcome::Success(SECOND));
+    assert_eq!(report().latency, Some(SECOND));
+    bed.judge(0, Outcome::BadAnswer(2 * SECOND));
+    assert!((report().health - 0.7).abs() < 1e-9);
+    assert_eq!(report().latency, Some(Duration::from_millis(1300)));
+    bed.judge(0, Outcome::Success(SECOND));
+    assert!((report().health - 0.79).abs() < 1e-9);
+    assert_eq!(report().consecutive_failures, 0);
+    assert_eq!(report().requests, 3);
+}
+
+#[test]
+fn a_new_endpoint_starts_from_the_mean_of_its_service() {
+    let bed = Bed::new(2);
+    bed.judge(0, Outcome::Success(SECOND));
+    bed.judge(1, Outcome::Success(11 * SECOND));
+    let report = bed.upstreams.endpoint(endpoint(1)).report(bed.now);
+    assert_eq!(report.latency, Some(4 * SECOND));
+}
+
+#[test]
+fn a_request_is_in_flight_until_it_is_dropped_even_by_a_panic() {
+    let bed = Bed::new(1);
+    let in_flight = || {
+        bed.upstreams
+            .endpoint(endpoint(0))
+            .report(bed.now)
+            .in_flight
+    };
+    let exchange = bed.start(0);
+    exchange.judge(&bed.upstreams, &bed.set, Outcome::Success(SECOND), bed.now);
+    assert_eq!(in_flight(), 1);
+    drop(exchange);
+    assert_eq!(in_flight(), 0);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _exchange = bed.start(0);
+        panic!("the connection's task");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(in_flight(), 0);
+}
+
+#[test]
+fn five_failures_in_a_row_eject_for_longer_each_time() {
+    let mut bed = Bed::new(2);
+    bed.fail(0, 4);
+    bed.judge(0, Outcome::Success(SECOND));
+    bed.fail(0, 4);
+    assert_eq!(bed.ejected_for(0), None);
+    bed.fail(0, 1);
+    assert_eq!(bed.ejected_for(0), Some(EJECTION.base));
+    // What was in flight and fails while it is ejected changes nothing.
+    bed.fail(0, 3);
+    bed.now += 29 * SECOND;
+    assert_eq!(bed.ejected_for(0), Some(SECOND));
+    for times in 2..20 {
+        bed.now += bed.ejected_for(0).expect("still ejected");
+        assert_eq!(bed.ejected_for(0), None, "back at the end of its time");
+        bed.fail(0, 1);
+        let expected = (EJECTION.base * times).min(EJECTION.max);
+        assert_eq!(bed.ejected_for(0), Some(expected), "time {times}");
+    }
+}
+
+#[test]
+fn a_calm_while_makes_the_next_ejection_a_first_one() {
+    let mut bed = Bed::new(2);
+    for (pause, expected) in [(Duration::ZERO, 1), (SECOND, 2), (EJECTION.max + SECOND, 1)] {
+        bed.now += bed.ejected_for(0).unwrap_or_default() + pause;
+        bed.judge(0, Outcome::Success(SECOND));
+        bed.fail(0, 5);
+        assert_eq!(
+            bed.ejected_for(0),
+            Some(EJECTION.base * expected),
+            "after {pause:?}"
+        );
+    }
+}
+
+#[test]
+fn at_most_half_of_a_service_is_ejected() {
+    for (endpoints, most) in [(1, 0), (2, 1), (3, 1), (4, 2), (9, 4)] {
+        let bed = Bed::new(endpoints);
+        for index in 0..endpoints {
+            bed.fail(index, 9);
+        }
+        assert_eq!(
+            bed.upstreams.ejected(&bed.set, bed.now),
+            most,
+            "of {endpoints}"
+        );
+    }
+}
+
+#[test]
+fn a_reused_index_starts_afresh() {
+    let bed = Bed::new(2);
+    bed.fail(0, 9);
+    let next = Interned {
+        generation: 1,
+        ..endpoint(0)
+    };
+    let report = bed.upstreams.endpoint(next).report(bed.now);
+    assert_eq!(report.ejected_for, None);
+    assert_eq!(report.requests, 0);
+}
+
+#[test]
+fn only_what_the_endpoint_did_counts_against_it() {
+    for kind in FailureKind::ALL {
+        let judged = Outcome::failed(*kind).is_some();
+        let innocent = matches!(kind, FailureKind::NoEndpoint | FailureKind::UpstreamRefused);
+        assert_eq!(
+            judged,
+            kind.blame() == Blame::Upstream && !innocent,
+            "{kind:?}"
+        );
+    }
+    for status in [200, 404, 500, 501, 505] {
+        assert_eq!(
+            Outcome::answered(status, SECOND),
+            Outcome::Success(SECOND),
+            "{status}"
+        );
+    }
+    for status in 502..=504 {
+        assert_eq!(
+            Outcome::answered(status, SECOND),
+            Outcome::BadAnswer(SECOND),
+            "{status}"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Whether a request is tried again, and how long to wait before that.
+//!
+//! A retry must be allowed by the failure, the route, the body and the service's budget, in this
+//! order. The budget bounds retries in flight by a share of the requests in flight, so that retries
+//! cannot make an outage out of a stumble.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rand::{Rng, RngExt};
+use xds::model::{Retry, RetryBudget};
+
+use super::health::ServiceState;
+use crate::failure::{self, FailureKind};
+use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, UNASKED_RETRIES};
+
+/// How a try ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Without a response.
+    Failed(FailureKind),
+    /// With the head of a response of this status.
+    Answered(u16),
+}
+
+/// Whether the request can be sent once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replay {
+    /// It has no body, or all that was sent of it is kept.
+    Possible,
+    /// More of the body went out than is kept.
+    Impossible,
+}
+
+/// Why a request is not tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRetry {
+    /// Another try would not help, or the route does not ask for one.
+    NotAsked,
+    /// All tries are used up.
+    Exhausted,
+    /// The body is gone.
+    BodyGone,
+    /// The service bears no more retries now.
+    OverBudget,
+}
+
+impl NoRetry {
+    /// Its name in traces.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotAsked => "not_asked",
+            Self::Exhausted => "exhausted",
+            Self::BodyGone => "body_gone",
+            Self::OverBudget => "over_budget",
+        }
+    }
+}
+
+/// Decides on a retry after `retries` of them, and books it with the service. Keep the returned
+/// value for as long as the retry is in flight.
+///
+/// # Errors
+/// Why there is none.
+pub fn may_retry(
+    policy: Option<&Retry>,
+    ending: Ending,
+    retries: u32,
+    replay: Replay,
+    service: &Rc<ServiceState>,
+    budget: RetryBudget,
+) -> Result<RetryInFlight, NoRetry> {
+    let most = most_retries(policy, ending);
+    if most == 0 {
+        return Err(NoRetry::NotAsked);
+    }
+    if retries >= most {
+        return Err(NoRetry::Exhausted);
+    }
+    if replay == Replay::Impossible {
+        return Err(NoRetry::BodyGone);
+    }
+    RetryInFlight::book(service, budget).ok_or(NoRetry::OverBudget)
+}
+
+/// How many retries this ending gets, in all.
+fn most_retries(policy: Option<&Retry>, ending: Ending) -> u32 {
+    match (ending, policy) {
+        (Ending::Answered(status), Some(policy)) => {
+            let listed = policy.codes.iter().any(|code| code.as_u16() == status);
+            if listed { policy.attempts } else { 0 }
+        }
+        (Ending::Answered(_), None) => 0,
+        (Ending::Failed(kind), policy) => match (kind.retry(), policy) {
+            (failure::Retry::Safe | failure::Retry::Policy, Some(policy)) => policy.attempts,
+            (failure::Retry::Safe, None) => UNASKED_RETRIES,
+            _ => 0,
+        },
+    }
+}
+
+/// How long to wait before retry number `retry` (from 1): full jitter over a base that doubles.
+/// Where the route names a backoff, it is the base, and the least wait too (GEP-1731).
+pub fn backoff(policy: Option<&Retry>, retry: u32, rng: &mut impl Rng) -> Duration {
+    let named = policy.and_then(|policy| policy.backoff);
+    let base = named.unwrap_or(RETRY_BACKOFF);
+    let doubled = base.saturating_mul(2_u32.saturating_pow(retry.saturating_sub(1)));
+    let spread = doubled.min(RETRY_BACKOFF_MAX.max(base));
+    let nanos = u64::try_from(spread.as_nanos()).unwrap_or(u64::MAX);
+    let jitter = Duration::from_nanos(rng.random_range(0..=nanos));
+    named.unwrap_or_default().saturating_add(jitter)
+}
+
+/// Requests and retries of a service in flight on this shard.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    requests: Cell<u32>,
+    retries: Cell<u32>,
+}
+
+/// A request in flight to a service, from its first try to its end.
+#[derive(Debug)]
+pub struct RequestInFlight(Rc<ServiceState>);
+
+impl RequestInFlight {
+    /// Books a request with its service.
+    #[must_use]
+    pub fn book(service: &Rc<ServiceState>) -> Self {
+        let requests = &service.load.requests;
+        requests.set(requests.get().saturating_add(1));
+        Self(Rc::clone(service))
+    }
+}
+
+impl Drop for RequestInFlight {
+    fn drop(&mut self) {
+        let requests = &self.0.load.requests;
+        requests.set(requests.get().saturating_sub(1));
+    }
+}
+
+/// A retry in flight to a service.
+#[derive(Debug)]
+pub struct RetryInFlight(Rc<ServiceState>);
+
+impl RetryInFlight {
+    fn book(service: &Rc<ServiceState>, budget: RetryBudget) -> Option<Self> {
+        let Load { requests, retries } = &service.load;
+        let share = u64::from(requests.get()) * u64::from(budget.percent) / 100;
+        if u64::from(retries.get()) >= share.max(u64::from(budget.floor)) {
+            return None;
+        }
+        retries.set(retries.get().saturating_add(1));
+        Some(Self(Rc::clone(service)))
+    }
+}
+
+impl Drop for RetryInFlight {
+    fn drop(&mut self) {
+        let retries = &self.0.load.retries;
+        retries.set(retries.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests;

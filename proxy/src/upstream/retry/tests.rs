@@ -1,0 +1,150 @@
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::StatusCode;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use xds::model::Retry;
+
+use super::{Ending, NoRetry, Replay, RequestInFlight, backoff, may_retry};
+use crate::failure::FailureKind;
+use crate::limits::{RETRY_BACKOFF, RETRY_BACKOFF_MAX, RETRY_BUDGET};
+use crate::upstream::health::ServiceState;
+
+fn policy(attempts: u32, codes: &[u16], backoff: Option<Duration>) -> Retry {
+    let code = |code: &u16| StatusCode::from_u16(*code).expect("a status");
+    Retry {
+        attempts,
+        codes: codes.iter().map(code).collect(),
+        backoff,
+    }
+}
+
+fn decide(policy: Option<&Retry>, ending: Ending, retries: u32) -> Option<NoRetry> {
+    let service = Rc::new(ServiceState::default());
+    may_retry(
+        policy,
+        ending,
+        retries,
+        Replay::Possible,
+        &service,
+        RETRY_BUDGET,
+    )
+    .err()
+}
+
+#[test]
+fn the_route_says_which_statuses_and_how_often() {
+    let policy = policy(2, &[500, 503], None);
+    for (status, retries, expected) in [
+        (500, 0, None),
+        (503, 1, None),
+        (500, 2, Some(NoRetry::Exhausted)),
+        (502, 0, Some(NoRetry::NotAsked)),
+        (200, 0, Some(NoRetry::NotAsked)),
+    ] {
+        let decided = decide(Some(&policy), Ending::Answered(status), retries);
+        assert_eq!(decided, expected, "{status} after {retries}");
+    }
+    assert_eq!(
+        decide(None, Ending::Answered(503), 0),
+        Some(NoRetry::NotAsked)
+    );
+}
+
+#[test]
+fn under_a_policy_broken_connections_are_always_retried() {
+    let policy = policy(1, &[], None);
+    for kind in [
+        FailureKind::ConnectFailed,
+        FailureKind::UpstreamReset,
+        FailureKind::UpstreamTimeout,
+    ] {
+        assert_eq!(
+            decide(Some(&policy), Ending::Failed(kind), 0),
+            None,
+            "{kind:?}"
+        );
+    }
+    let garbage = Ending::Failed(FailureKind::UpstreamGarbage);
+    assert_eq!(decide(Some(&policy), garbage, 0), Some(NoRetry::NotAsked));
+}
+
+#[test]
+fn without_a_policy_only_what_no_endpoint_saw_is_tried_again_once() {
+    let refused = Ending::Failed(FailureKind::ConnectFailed);
+    assert_eq!(decide(None, refused, 0), None);
+    assert_eq!(decide(None, refused, 1), Some(NoRetry::Exhausted));
+    let reset = Ending::Failed(FailureKind::UpstreamReset);
+    assert_eq!(decide(None, reset, 0), Some(NoRetry::NotAsked));
+    let none = policy(0, &[503], None);
+    assert_eq!(decide(Some(&none), refused, 0), Some(NoRetry::NotAsked));
+}
+
+#[test]
+fn a_body_that_is_gone_is_not_sent_again() {
+    let service = Rc::new(ServiceState::default());
+    let refused = Ending::Failed(FailureKind::ConnectFailed);
+    let gone = may_retry(None, refused, 0, Replay::Impossible, &service, RETRY_BUDGET);
+    assert_eq!(gone.err(), Some(NoRetry::BodyGone));
+}
+
+#[test]
+fn retries_in_flight_stay_within_the_budget() {
+    let service = Rc::new(ServiceState::default());
+    let policy = policy(1, &[503], None);
+    let retry = || {
+        let ending = Ending::Answered(503);
+        may_retry(
+            Some(&policy),
+            ending,
+            0,
+            Replay::Possible,
+            &service,
+            RETRY_BUDGET,
+        )
+    };
+    let mut retries: Vec<_> = (0..10).map(|_| retry().expect("the floor")).collect();
+    assert_eq!(retry().err(), Some(NoRetry::OverBudget));
+    let requests: Vec<_> = (0..100).map(|_| RequestInFlight::book(&service)).collect();
+    retries.extend((0..10).map(|_| retry().expect("a fifth of a hundred")));
+    assert_eq!(retry().err(), Some(NoRetry::OverBudget));
+    retries.pop();
+    retries.push(retry().expect("one has ended"));
+    drop(requests);
+    assert_eq!(retry().err(), Some(NoRetry::OverBudget));
+    drop(retries);
+    assert!(retry().is_ok());
+}
+
+#[test]
+fn waits_are_spread_over_a_doubling_range() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    for retry in 1..=80 {
+        let doubled = RETRY_BACKOFF.saturating_mul(2_u32.saturating_pow(retry - 1));
+        assert!(backoff(None, retry, &mut rng) <= doubled.min(RETRY_BACKOFF_MAX));
+    }
+    let mean: Duration = (0..1000)
+        .map(|_| backoff(None, 1, &mut rng))
+        .sum::<Duration>()
+        / 1000;
+    assert!(
+        mean.abs_diff(RETRY_BACKOFF / 2) < RETRY_BACKOFF / 20,
+        "{mean:?}"
+    );
+}
+
+#[test]
+fn a_named_backoff_is_the_least_wait() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    for base in [Duration::from_millis(100), Duration::from_secs(5)] {
+        let policy = policy(9, &[], Some(base));
+        for retry in 1..9 {
+            let wait = backoff(Some(&policy), retry, &mut rng);
+            assert!(
+                wait >= base && wait <= base + base.max(RETRY_BACKOFF_MAX),
+                "{wait:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Session persistence (GEP-1619): a token that brings a client back to its endpoint.
+//!
+//! The token names the endpoint by a stable identity and says when the session began and was last
+//! used. It is authenticated, so no client can choose an endpoint, or make a session live longer.
+//! Every replica with the same key reads it. When the endpoint is gone or put aside, the token
+//! counts as absent: the request is balanced, and its response carries a new one.
+
+use std::io::Write;
+use std::time::Duration;
+
+use ring::{digest, hmac};
+use xds::model::{SessionLifetime, SessionPersistence, SessionToken};
+
+/// A name for an endpoint that holds on every replica and across restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity([u8; Self::BYTES]);
+
+impl Identity {
+    const BYTES: usize = 16;
+
+    /// The identity of an address (`10.0.0.1:8080`) that serves a backend (its key).
+    #[must_use]
+    pub fn new(backend: &str, address: &str) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(backend.as_bytes());
+        // Neither keys nor addresses contain it, so no two pairs read the same.
+        context.update(b"\0");
+        context.update(address.as_bytes());
+        let mut identity = [0; Self::BYTES];
+        for (byte, hashed) in identity.iter_mut().zip(context.finish().as_ref()) {
+            *byte = *hashed;
+        }
+        Self(identity)
+    }
+}
+
+/// A session: an endpoint, and times in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Session {
+    /// Where its requests go.
+    pub endpoint: Identity,
+    /// When it began.
+    pub began: u32,
+    /// When it was last used.
+    pub used: u32,
+}
+
+impl Session {
+    /// A session that begins at `now`.
+    #[must_use]
+    pub fn begin(endpoint: Identity, now: u32) -> Self {
+        Self {
+            endpoint,
+            began: now,
+            used: now,
+        }
+    }
+
+    /// Reads a token; `None` unless it was sealed with `key`.
+    #[must_use]
+    pub fn open(token: &[u8], key: &hmac::Key) -> Option<Self> {
+        let bytes = decode_hex(token)?;
+        let (said, tag) = bytes.split_at_checked(SAID_BYTES)?;
+        hmac::verify(key, said, tag).ok()?;
+        let (version, rest) = said.split_first()?;
+        let (endpoint, times) = rest.split_first_chunk()?;
+        let (began, used) = times.split_first_chunk()?;
+        (*version == VERSION).then_some(Self {
+            endpoint: Identity(*endpoint),
+            began: u32::from_be_bytes(*began),
+            used: u32::from_be_bytes(used.try_into().ok()?),
+        })
+    }
+
+    /// Appends its token to `out`: 114 hex digits, which any cookie or header can carry.
+    pub fn seal(&self, key: &hmac::Key, out: &mut Vec<u8>) {
+        let mut said = [0; SAID_BYTES];
+        let times = self
+            .began
+            .to_be_bytes()
+            .into_iter()
+            .chain(self.used.to_be_bytes());
+        let all = [VERSION].into_iter().chain(self.endpoint.0).chain(times);
+        for (byte, value) in said.iter_mut().zip(all) {
+            *byte = value;
+        }
+        encode_hex(&said, out);
+        encode_hex(hmac::sign(key, &said).as_ref(), out);
+    }
+
+    /// Whether neither its absolute nor its idle timeout has passed.
+    #[must_use]
+    pub fn lives(&self, policy: &SessionPersistence, now: u32) -> bool {
+        let within = |since: u32, timeout: Option<Duration>| {
+            let age = u64::from(now.saturating_sub(since));
+            timeout.is_none_or(|timeout| Duration::from_secs(age) <= timeout)
+        };
+        within(self.began, policy.absolute_timeout) && within(self.used, policy.idle_timeout)
+    }
+
+    /// The session as used at `now`, where its token must be issued again to say so.
+    #[must_use]
+    pub fn renewed(&self, policy: &SessionPersistence, now: u32) -> Option<Self> {
+        let renew = policy.idle_timeout.is_some() && now > self.used;
+        renew.then_some(Self { used: now, ..*self })
+    }
+}
+
+/// The living session that a request carries. `field` is the value of its Cookie field, or of the
+/// header that the policy names.
+#[must_use]
+pub fn carried(
+    field: &[u8],
+    policy: &SessionPersistence,
+    key: &hmac::Key,
+    now: u32,
+) -> Option<Session> {
+    let open = |token: &[u8]| Session::open(token, key).filter(|s| s.lives(policy, now));
+    match &policy.token {
+        SessionToken::Cookie { name, .. } => cookies(field, name.as_bytes()).find_map(open),
+        SessionToken::Header(_) => open(field.trim_ascii()),
+    }
+}
+
+/// Values of the cookies called `name` in a Cookie field (RFC 6265 section 4.2). A name can occur
+/// more than once, from different paths.
+pub fn cookies<'a>(field: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    field.split(|byte| *byte == b';').filter_map(move |pair| {
+        let value = pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"=")?;
+        let bare = value
+            .strip_prefix(b"\"")
+            .and_then(|v| v.strip_suffix(b"\""));
+        Some(bare.unwrap_or(value))
+    })
+}
+
+/// How a client reached us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// In the clear.
+    Plain,
+    /// Over TLS.
+    Tls,
+}
+
+/// Appends the value of the field that hands `session` to the client: `Set-Cookie`, or the header
+/// that the policy names.
+///
+/// `SameSite=Lax` is what browsers assume anyway. The cookie says nothing about the user, so the
+/// attributes only keep it from scripts and from being sent in the clear.
+pub fn write_token(
+    session: &Session,
+    policy: &SessionPersistence,
+    transport: Transport,
+    key: &hmac::Key,
+    now: u32,
+    out: &mut Vec<u8>,
+) {
+    let SessionToken::Cookie { name, lifetime } = &policy.token else {
+        return session.seal(key, out);
+    };
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'=');
+    session.seal(key, out);
+    out.extend_from_slice(b"; Path=/; HttpOnly; SameSite=Lax");
+    if transport == Transport::Tls {
+        out.extend_from_slice(b"; Secure");
+    }
+    if let (SessionLifetime::Permanent, Some(timeout)) = (lifetime, policy.absolute_timeout) {
+        let age = u64::from(now.saturating_sub(session.began));
+        let left = timeout.as_secs().saturating_sub(age);
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "; Max-Age={left}");
+    }
+}
+
+const VERSION: u8 = 1;
+/// Version, identity and two times.
+const SAID_BYTES: usize = 1 + Identity::BYTES + 4 + 4;
+const TAG_BYTES: usize = digest::SHA256_OUTPUT_LEN;
+
+fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    let digit = |nibble: u8| {
+        if nibble < 10 {
+            b'0' + nibble
+        } else {
+            b'a' + nibble - 10
+        }
+    };
+    for byte in bytes {
+        out.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+    }
+}
+
+fn decode_hex(text: &[u8]) -> Option<[u8; SAID_BYTES + TAG_BYTES]> {
+    let mut bytes = [0; SAID_BYTES + TAG_BYTES];
+    if text.len() != bytes.len() * 2 {
+        return None;
+    }
+    let value = |digit: &u8| match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    };
+    for (byte, digits) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        let [high, low] = digits else { return None };
+        *byte = value(high)? << 4 | value(low)?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use std::time::Duration;
+
+use http::HeaderName;
+use ring::hmac;
+use xds::model::{SessionLifetime, SessionPersistence, SessionToken};
+
+use super::{Identity, Session, Transport, carried, cookies, write_token};
+
+const NOW: u32 = 1_800_000_000;
+
+fn key(secret: &[u8]) -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, secret)
+}
+
+fn policy(absolute: Option<u64>, idle: Option<u64>) -> SessionPersistence {
+    SessionPersistence {
+        token: SessionToken::Cookie {
+            name: "gw".to_owned(),
+            lifetime: SessionLifetime::Session,
+        },
+        absolute_timeout: absolute.map(Duration::from_secs),
+        idle_timeout: idle.map(Duration::from_secs),
+    }
+}
+
+fn session() -> Session {
+    Session::begin(Identity::new("Service/default/a", "10.0.0.1:80"), NOW)
+}
+
+fn token(session: Session) -> Vec<u8> {
+    let mut token = Vec::new();
+    session.seal(&key(b"k"), &mut token);
+    token
+}
+
+#[test]
+fn a_token_brings_the_session_back() {
+    let token = token(session());
+    assert_eq!(token.len(), 114);
+    assert_eq!(Session::open(&token, &key(b"k")), Some(session()));
+}
+
+#[test]
+fn a_token_changed_anywhere_or_of_another_key_is_no_token() {
+    let token = token(session());
+    assert_eq!(Session::open(&token, &key(b"other")), None);
+    for at in 0..token.len() {
+        let mut forged = token.clone();
+        forged[at] = if forged[at] == b'0' { b'1' } else { b'0' };
+        assert_eq!(Session::open(&forged, &key(b"k")), None, "digit {at}");
+        assert_eq!(Session::open(&token[..at], &key(b"k")), None, "cut at {at}");
+    }
+    assert_eq!(Session::open(&token.to_ascii_uppercase(), &key(b"k")), None);
+}
+
+#[test]
+fn identities_tell_backends_and_addresses_apart() {
+    let identity = Identity::new("Service/a/b", "10.0.0.1:80");
+    assert_ne!(identity, Identity::new("Service/a/b", "10.0.0.1:81"));
+    assert_ne!(identity, Identity::new("Service/a/c", "10.0.0.1:80"));
+    assert_ne!(identity, Identity::new("Service/a/b1", "0.0.0.1:80"));
+}
+
+#[test]
+fn sessions_end_by_either_timeout() {
+    for (absolute, idle, used, now, lives) in [
+        (None, None, 0, u32::MAX - NOW, true),
+        (Some(60), None, 0, 60, true),
+        (Some(60), None, 59, 61, false),
+        (None, Some(10), 50, 60, true),
+        (None, Some(10), 50, 61, false),
+        (Some(100), Some(10), 95, 101, false),
+    ] {
+        let mut session = session();
+        session.used = NOW + used;
+        let case = (absolute, idle, used, now);
+        assert_eq!(
+            session.lives(&policy(absolute, idle), NOW + now),
+            lives,
+            "{case:?}"
+        );
+    }
+}
+
+#[test]
+fn a_clock_that_lags_behind_another_replica_ends_no_session() {
+    assert!(session().lives(&policy(Some(1), Some(1)), NOW - 5));
+}
+
+#[test]
+fn only_an_idle_timeout_makes_the_token_be_issued_again() {
+    assert_eq!(session().renewed(&policy(Some(60), None), NOW + 5), None);
+    assert_eq!(session().renewed(&policy(None, Some(60)), NOW), None);
+    let renewed = session().renewed(&policy(None, Some(60)), NOW + 5);
+    let expected = Session {
+        used: NOW + 5,
+        ..session()
+    };
+    assert_eq!(renewed, Some(expected));
+}
+
+#[test]
+fn cookies_are_found_by_their_whole_name() {
+    for (field, expected) in [
+        ("gw=1", vec!["1"]),
+        ("a=b; gw=1; c=d", vec!["1"]),
+        ("gw=1; gw=2", vec!["1", "2"]),
+        ("xgw=1; gwx=2; gw", vec![]),
+        ("gw=\"q\";gw=a=b", vec!["q", "a=b"]),
+        ("gw=; GW=1", vec![""]),
+        ("", vec![]),
+        (";;=;", vec![]),
+    ] {
+        let found: Vec<_> = cookies(field.as_bytes(), b"gw").collect();
+        let expected: Vec<_> = expected.iter().map(|v| v.as_bytes()).collect();
+        assert_eq!(found, expected, "{field:?}");
+    }
+}
+
+#[test]
+fn a_living_session_is_found_among_stale_and_foreign_cookies() {
+    let policy = policy(None, Some(10));
+    let stale = Session::begin(session().endpoint, NOW - 11);
+    let field = [
+        b"gw=junk; gw=",
+        &*token(stale),
+        b"; gw=",
+        &*token(session()),
+    ]
+    .concat();
+    assert_eq!(carried(&field, &policy, &key(b"k"), NOW), Some(session()));
+    assert_eq!(carried(&field, &policy, &key(b"k"), NOW + 11), None);
+}
+
+#[test]
+fn a_header_carries_the_bare_token() {
+    let policy = SessionPersistence {
+        token: SessionToken::Header(HeaderName::from_static("x-session")),
+        ..policy(None, None)
+    };
+    let mut value = Vec::new();
+    write_token(
+        &session(),
+        &policy,
+        Transport::Tls,
+        &key(b"k"),
+        NOW,
+        &mut value,
+    );
+    assert_eq!(value, token(session()));
+    assert_eq!(carried(&value, &policy, &key(b"k"), NOW), Some(session()));
+}
+
+#[test]
+fn cookie_attributes_follow_policy_and_transport() {
+    let sealed = String::from_utf8(token(session())).expect("hex");
+    let cookie = |policy: &SessionPersistence, transport, now| {
+        let mut out = Vec::new();
+        write_token(&session(), policy, transport, &key(b"k"), now, &mut out);
+        String::from_utf8(out).expect("ASCII")
+    };
+    assert_eq!(
+        cookie(&policy(Some(60), None), Transport::Plain, NOW),
+        format!("gw={sealed}; Path=/; HttpOnly; SameSite=Lax")
+    );
+    let permanent = SessionPersistence {
+        token: SessionToken::Cookie {
+            name: "gw".to_owned(),
+            lifetime: SessionLifetime::Permanent,
+        },
+        ..policy(Some(60), Some(30))
+    };
+    assert_eq!(
+        cookie(&permanent, Transport::Tls, NOW + 20),
+        format!("gw={sealed}; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=40")
+    );
+}

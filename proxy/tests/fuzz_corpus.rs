@@ -1,0 +1,56 @@
+//! Replays the committed fuzz corpora: whatever once broke a check may not break it again.
+
+use std::path::Path;
+
+#[path = "../fuzz/checks/h1_body.rs"]
+mod h1_body;
+#[path = "../fuzz/checks/h1_head.rs"]
+mod h1_head;
+#[path = "../fuzz/checks/h1_pair.rs"]
+mod h1_pair;
+#[path = "../fuzz/checks/path.rs"]
+mod path;
+#[path = "../fuzz/checks/route_match.rs"]
+mod route_match;
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/corpus")
+        .join(target);
+    let entries = std::fs::read_dir(&folder).expect("every target has a corpus");
+    let mut count = 0;
+    for entry in entries {
+        let file = entry.expect("a readable folder").path();
+        let data = std::fs::read(&file).expect("a readable file");
+        // The test's output ends with the file that broke it.
+        eprintln!("{}", file.display());
+        check(&data);
+        count += 1;
+    }
+    assert!(count > 0, "{} is empty", folder.display());
+}
+
+#[test]
+fn h1_head_corpus() {
+    replay("h1_head", h1_head::check);
+}
+
+#[test]
+fn h1_body_corpus() {
+    replay("h1_body", h1_body::check);
+}
+
+#[test]
+fn h1_pair_corpus() {
+    replay("h1_pair", h1_pair::check);
+}
+
+#[test]
+fn path_corpus() {
+    replay("path", path::check);
+}
+
+#[test]
+fn route_match_corpus() {
+    replay("route_match", route_match::check);
+}

@@ -1,0 +1,15 @@
+//! The router against the naive reading, on rules and requests made at random.
+
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any, proptest};
+
+use super::route_match::check;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_048, ..ProptestConfig::default() })]
+
+    #[test]
+    fn selects_as_the_naive_reading_does(data in vec(any::<u8>(), 0..512)) {
+        check(&data);
+    }
+}

@@ -1,0 +1,11 @@
+//! Routing: the precedence of Gateway API, case by case and against a naive reading of it.
+
+#![expect(clippy::tests_outside_test_module, reason = "an integration test")]
+
+mod cases;
+mod differential;
+mod explain;
+#[path = "../../fuzz/checks/route_match.rs"]
+mod route_match;
+
+use route_match::rules;

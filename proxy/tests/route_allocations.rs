@@ -1,0 +1,86 @@
+//! Selecting a rule allocates nothing, whatever is matched.
+
+#[path = "route/rules.rs"]
+mod rules;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use proxy::route::RegexCache;
+
+use rules::{Request, Rule, compile, name};
+
+/// Counts the allocations of each thread on their way to the system's allocator.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+#[expect(
+    unsafe_code,
+    reason = "an allocator is an unsafe trait; this one only counts"
+)]
+// SAFETY: every call goes to `System` unchanged, which keeps the contract.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promises are those that `System` asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the memory came from `System` with this layout.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const RULES: [&str; 9] = [
+    "exact host=a.com exact=/exact/path",
+    "prefix host=a.com prefix=/prefix",
+    "deep host=a.com prefix=/prefix/of/many/segments header=x-a:never",
+    "method host=a.com prefix=/m method=PURGE",
+    "lines host=*.com prefix=/lines header=x-a:1,2",
+    "header host=*.com prefix=/regex header~x-a:[0-9]+(,[0-9]+)*",
+    "query prefix=/query query=q:1",
+    "decoded prefix=/query query~q:[a-z]+\\s[a-z]+",
+    "path regex=/(item|thing)/[0-9]+/.*",
+];
+
+const REQUESTS: [(&str, &str); 12] = [
+    ("GET a.com/exact/path", "exact"),
+    ("GET a.com/prefix/of/many/segments/and/more", "prefix"),
+    ("PURGE a.com/m", "method"),
+    ("GET a.com/lines x-a:1 x-a:2", "lines"),
+    ("GET b.com/regex x-a:123", "header"),
+    ("GET b.com/regex x-a:123 x-a:4", "header"),
+    ("GET b.com/regex x-a:123 x-a:y", "none"),
+    ("GET a.com/query?q=%31", "query"),
+    ("GET any/query?q=some+text", "decoded"),
+    ("GET any/thing/12/x", "path"),
+    ("GET a.com/item/x", "none"),
+    ("GET a.com/nowhere", "none"),
+];
+
+#[test]
+fn selecting_allocates_nothing_once_the_patterns_were_used() {
+    let rules = RULES.map(Rule::parse);
+    let (router, mut cache) = (compile(&rules), RegexCache::new());
+    let requests = REQUESTS.map(|(line, expected)| (Request::parse(line), expected));
+    let mut select_all = || {
+        for (request, expected) in &requests {
+            let selected = router.select(&request.view(), &mut cache);
+            assert_eq!(name(selected, &rules), *expected, "{request:?}");
+        }
+    };
+    select_all();
+    let before = ALLOCATIONS.get();
+    assert!(before > 0, "the allocator does not count");
+    for _ in 0..10 {
+        select_all();
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+}

@@ -1,0 +1,210 @@
+//! Both ends of a connection: binds and listeners, services, workloads and backends.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use super::place::Place;
+use super::value::{
+    address, choice, duration, exact_hostname, non_zero, object_name, port, set_text,
+};
+use crate::model::{
+    AppProtocol, Backend, BackendKey, BackendProtocol, Bind, BindKey, Health, Host, HostAddress,
+    Hostname, Hosts, Listener, ListenerKey, ListenerProtocol, Serves, Service, ServiceKey,
+    ServicePort, Transport, Workload, WorkloadKey,
+};
+use crate::proto;
+
+pub(super) fn bind(place: &Place<'_>, message: proto::Bind) -> Option<Bind> {
+    let key = place.parsed("key", &message.key, BindKey::parse);
+    let address = address(&place.field("address"), &message.address);
+    let port = port(&place.field("port"), message.port);
+    let transport = choice(
+        &place.field("transport"),
+        message.transport,
+        |transport| match transport {
+            proto::Transport::Unspecified => None,
+            proto::Transport::Tcp => Some(Transport::Tcp),
+            proto::Transport::Udp => Some(Transport::Udp),
+        },
+    );
+    let gateway = place.required("gateway", message.gateway, object_name);
+    Some(Bind {
+        key: key?,
+        address: address?,
+        port: port?,
+        transport: transport?,
+        gateway: gateway?,
+    })
+}
+
+pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Listener> {
+    let key = place.parsed("key", &message.key, ListenerKey::parse);
+    let bind = place.parsed("bind", &message.bind, BindKey::parse);
+    let gateway = place.required("gateway", message.gateway, object_name);
+    let name = place.text("name", message.name);
+    let hostname = place.optional("hostname", message.hostname, |place, text| {
+        place.accept(Hostname::parse(&text))
+    });
+    let protocol = choice(
+        &place.field("protocol"),
+        message.protocol,
+        |protocol| match protocol {
+            proto::ListenerProtocol::Unspecified => None,
+            proto::ListenerProtocol::Http => Some(ListenerProtocol::Http),
+        },
+    );
+    Some(Listener {
+        key: key?,
+        bind: bind?,
+        gateway: gateway?,
+        name: name?,
+        hostname: hostname?,
+        protocol: protocol?,
+    })
+}
+
+pub(super) fn service(place: &Place<'_>, message: proto::Service) -> Option<Service> {
+    let key = place.parsed("key", &message.key, ServiceKey::parse);
+    let vips = place.list("vips", message.vips, |place, bytes| address(place, &bytes));
+    let ports = place.list("ports", message.ports, service_port);
+    Some(Service {
+        key: key?,
+        vips: vips?,
+        ports: ports?,
+    })
+}
+
+fn service_port(place: &Place<'_>, message: proto::ServicePort) -> Option<ServicePort> {
+    let port = port(&place.field("port"), message.port);
+    let protocol = choice(
+        &place.field("protocol"),
+        message.protocol,
+        |protocol| match protocol {
+            proto::AppProtocol::Unspecified => None,
+            proto::AppProtocol::Http => Some(AppProtocol::Http),
+            proto::AppProtocol::H2c => Some(AppProtocol::H2c),
+        },
+    );
+    Some(ServicePort {
+        port: port?,
+        name: message.name,
+        protocol: protocol?,
+    })
+}
+
+pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Workload> {
+    let key = place.parsed("key", &message.key, WorkloadKey::parse);
+    let address = address(&place.field("address"), &message.address);
+    let node = place.optional("node", message.node, set_text);
+    let zone = place.optional("zone", message.zone, set_text);
+    let health = choice(
+        &place.field("health"),
+        message.health,
+        |health| match health {
+            proto::Health::Unspecified => None,
+            proto::Health::Ready => Some(Health::Ready),
+            proto::Health::Draining => Some(Health::Draining),
+            proto::Health::NotReady => Some(Health::NotReady),
+        },
+    );
+    let serves = place.list("serves", message.serves, serves);
+    Some(Workload {
+        key: key?,
+        address: address?,
+        node: node?,
+        zone: zone?,
+        health: health?,
+        serves: serves?,
+    })
+}
+
+fn serves(place: &Place<'_>, message: proto::Serves) -> Option<Serves> {
+    let service = place.parsed("service", &message.service, ServiceKey::parse);
+    let service_port = port(&place.field("port"), message.port);
+    let target_port = port(&place.field("target_port"), message.target_port);
+    Some(Serves {
+        service: service?,
+        port: service_port?,
+        target_port: target_port?,
+    })
+}
+
+pub(super) fn backend(place: &Place<'_>, message: proto::Backend) -> Option<Backend> {
+    let key = place.parsed("key", &message.key, BackendKey::parse);
+    let hosts = hosts(place, message.hosts);
+    let protocol = choice(
+        &place.field("protocol"),
+        message.protocol,
+        |protocol| match protocol {
+            proto::BackendProtocol::Unspecified => None,
+            proto::BackendProtocol::Http => Some(BackendProtocol::Http),
+        },
+    );
+    Some(Backend {
+        key: key?,
+        hosts: hosts?,
+        protocol: protocol?,
+    })
+}
+
+fn hosts(place: &Place<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Hosts> {
+    match hosts {
+        Some(proto::backend::Hosts::Static(list)) => {
+            let hosts = place.field("static").some("hosts", list.hosts, host);
+            hosts.map(Hosts::Static)
+        }
+        Some(proto::backend::Hosts::Dns(message)) => dns_hosts(&place.field("dns"), message),
+        Some(proto::backend::Hosts::Unix(path)) => {
+            let path = unix_path(&place.field("unix"), path);
+            path.map(|path| Hosts::Unix { path })
+        }
+        None => place.field("hosts").no_choice(),
+    }
+}
+
+fn host(place: &Place<'_>, message: proto::Host) -> Option<Host> {
+    let address = match message.address {
+        Some(proto::host::Address::Ip(bytes)) => {
+            address(&place.field("ip"), &bytes).map(HostAddress::Ip)
+        }
+        Some(proto::host::Address::Name(name)) => {
+            exact_hostname(&place.field("name"), &name).map(HostAddress::Name)
+        }
+        None => place.field("address").no_choice(),
+    };
+    let port = port(&place.field("port"), message.port);
+    let weight = non_zero(&place.field("weight"), message.weight);
+    Some(Host {
+        address: address?,
+        port: port?,
+        weight: weight?,
+    })
+}
+
+fn dns_hosts(place: &Place<'_>, message: proto::DnsHosts) -> Option<Hosts> {
+    let name = exact_hostname(&place.field("name"), &message.name);
+    let port = port(&place.field("port"), message.port);
+    let refresh = place.optional("refresh", message.refresh, duration);
+    Some(Hosts::Dns {
+        name: name?,
+        port: port?,
+        refresh: refresh?,
+    })
+}
+
+fn unix_path(place: &Place<'_>, bytes: Vec<u8>) -> Option<PathBuf> {
+    if !bytes.starts_with(b"/") || bytes.contains(&0) {
+        return place.problem("is not an absolute path");
+    }
+    if bytes.len() > MAX_UNIX_PATH_BYTES {
+        return place.problem(format!(
+            "is {} bytes long: the path of a socket has at most {MAX_UNIX_PATH_BYTES}",
+            bytes.len()
+        ));
+    }
+    Some(OsString::from_vec(bytes).into())
+}
+
+/// `sun_path` of Linux holds 108 bytes, the last of which ends it.
+const MAX_UNIX_PATH_BYTES: usize = 107;

@@ -1,0 +1,163 @@
+//! What a rule, or one backend of it, does to requests and responses.
+
+use http::{HeaderName, HeaderValue};
+
+use super::matching::method;
+use super::place::Place;
+use super::value::{choice, duration, exact_hostname, header_name, non_zero, port, status, target};
+use crate::model::{
+    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite,
+    Scheme,
+};
+use crate::proto::{self, allow, path_edit};
+
+pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filters> {
+    let request_headers = place.optional("request_headers", message.request_headers, header_edit);
+    let response_headers =
+        place.optional("response_headers", message.response_headers, header_edit);
+    if message.redirect.is_some() && message.rewrite.is_some() {
+        place.problem::<()>("has both `redirect` and `rewrite`: use one of them");
+    }
+    let redirect = place.optional("redirect", message.redirect, redirect);
+    let rewrite = place.optional("rewrite", message.rewrite, rewrite);
+    let mirrors = place.list("mirrors", message.mirrors, mirror);
+    let cors = place.optional("cors", message.cors, cors);
+    Some(Filters {
+        request_headers: request_headers?,
+        response_headers: response_headers?,
+        redirect: redirect?,
+        rewrite: rewrite?,
+        mirrors: mirrors?,
+        cors: cors?,
+    })
+}
+
+fn header_edit(place: &Place<'_>, message: proto::HeaderEdit) -> Option<HeaderEdit> {
+    let set = place.list("set", message.set, header_field);
+    let add = place.list("add", message.add, header_field);
+    let remove = place.list("remove", message.remove, |place, name| {
+        header_name(place, &name)
+    });
+    Some(HeaderEdit {
+        set: set?,
+        add: add?,
+        remove: remove?,
+    })
+}
+
+fn header_field(
+    place: &Place<'_>,
+    message: proto::HeaderField,
+) -> Option<(HeaderName, HeaderValue)> {
+    let name = header_name(&place.field("name"), &message.name);
+    let value = HeaderValue::from_bytes(&message.value)
+        .map_err(|_| "is not a header value: it has control characters");
+    let value = place.field("value").accept(value);
+    Some((name?, value?))
+}
+
+fn path_edit(place: &Place<'_>, message: proto::PathEdit) -> Option<PathEdit> {
+    match message.kind {
+        Some(path_edit::Kind::Full(path)) => place.field("full").accept(PathEdit::full(&path)),
+        Some(path_edit::Kind::PrefixMatch(path)) => place
+            .field("prefix_match")
+            .accept(PathEdit::prefix_match(&path)),
+        None => place.no_choice(),
+    }
+}
+
+fn redirect(place: &Place<'_>, message: proto::Redirect) -> Option<Redirect> {
+    let scheme = place.optional("scheme", message.scheme, |place, number| {
+        choice(place, number, |scheme| match scheme {
+            proto::Scheme::Unspecified => None,
+            proto::Scheme::Http => Some(Scheme::Http),
+            proto::Scheme::Https => Some(Scheme::Https),
+        })
+    });
+    let hostname = place.optional("hostname", message.hostname, |place, text| {
+        exact_hostname(place, &text)
+    });
+    let path = place.optional("path", message.path, path_edit);
+    let port = place.optional("port", message.port, port);
+    let status = status(&place.field("status"), message.status);
+    if let Some(status) = status
+        && !REDIRECTS.contains(&status.as_u16())
+    {
+        place.field("status").problem::<()>(format!(
+            "{} is not a redirect: use 301, 302, 303, 307 or 308",
+            status.as_u16()
+        ));
+    }
+    Some(Redirect {
+        scheme: scheme?,
+        hostname: hostname?,
+        path: path?,
+        port: port?.map(Into::into),
+        status: status?,
+    })
+}
+
+fn rewrite(place: &Place<'_>, message: proto::Rewrite) -> Option<Rewrite> {
+    let hostname = place.optional("hostname", message.hostname, |place, text| {
+        exact_hostname(place, &text)
+    });
+    let path = place.optional("path", message.path, path_edit);
+    Some(Rewrite {
+        hostname: hostname?,
+        path: path?,
+    })
+}
+
+fn mirror(place: &Place<'_>, message: proto::Mirror) -> Option<Mirror> {
+    let target = place.required("target", message.target, target);
+    let fraction = place.optional("fraction", message.fraction, |place, fraction| {
+        let denominator = non_zero(&place.field("denominator"), fraction.denominator)?;
+        place.accept(Fraction::new(fraction.numerator, denominator))
+    });
+    Some(Mirror {
+        target: target?,
+        fraction: fraction?,
+    })
+}
+
+fn cors(place: &Place<'_>, message: proto::Cors) -> Option<Cors> {
+    let allow_origins = place.list("allow_origins", message.allow_origins, |place, text| {
+        place.accept(CorsOrigin::parse(&text))
+    });
+    let allow_methods = place.required("allow_methods", message.allow_methods, |place, names| {
+        allow(place, names, method)
+    });
+    let allow_headers = place.required("allow_headers", message.allow_headers, |place, names| {
+        allow(place, names, header_name)
+    });
+    let expose_headers =
+        place.required("expose_headers", message.expose_headers, |place, names| {
+            allow(place, names, header_name)
+        });
+    let max_age = place.required("max_age", message.max_age, duration);
+    Some(Cors {
+        allow_origins: allow_origins?,
+        allow_credentials: message.allow_credentials,
+        allow_methods: allow_methods?,
+        allow_headers: allow_headers?,
+        expose_headers: expose_headers?,
+        max_age: max_age?,
+    })
+}
+
+fn allow<T>(
+    place: &Place<'_>,
+    message: proto::Allow,
+    read: fn(&Place<'_>, &str) -> Option<T>,
+) -> Option<Allow<T>> {
+    match message.kind {
+        Some(allow::Kind::Any(proto::Unit {})) => Some(Allow::Any),
+        Some(allow::Kind::Listed(list)) => place
+            .list("listed", list.names, |place, name| read(place, &name))
+            .map(Allow::Listed),
+        None => place.no_choice(),
+    }
+}
+
+/// Gateway API's redirects; 304 and the like mean something else.
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];

@@ -1,0 +1,78 @@
+//! From wire bytes to the model, or to the full list of what is wrong with them.
+//!
+//! Values are made through the model's constructors alone, so what decodes can be carried out. A
+//! missing field or a choice that this version does not know is a problem: to guess would serve
+//! something else than was configured. Unknown fields are ignored, so that a newer controller can
+//! say more to an older proxy. Any bytes may come in; none of them panic.
+
+#![expect(
+    clippy::large_types_passed_by_value,
+    clippy::needless_pass_by_value,
+    reason = "every reader takes its message by value, so that one shape fits all of them"
+)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod endpoint;
+mod filter;
+mod matching;
+mod place;
+mod policy;
+mod problem;
+mod route;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::cell::RefCell;
+
+use prost::Message;
+
+use self::place::Place;
+pub use self::problem::{Problem, Problems};
+use crate::model::{Kind, Resource};
+
+/// Reads the protobuf message of a resource. The caller compares the resource's key with the name
+/// that the message came under.
+///
+/// # Errors
+/// Everything that is wrong with the message, by field.
+pub fn resource(kind: Kind, bytes: &[u8]) -> Result<Resource, Problems> {
+    match kind {
+        Kind::Bind => read(kind, bytes, endpoint::bind),
+        Kind::Listener => read(kind, bytes, endpoint::listener),
+        Kind::Service => read(kind, bytes, endpoint::service),
+        Kind::Backend => read(kind, bytes, endpoint::backend),
+        Kind::Workload => read(kind, bytes, endpoint::workload),
+        Kind::Route => read(kind, bytes, route::route),
+        Kind::Policy => read(kind, bytes, policy::policy),
+    }
+}
+
+fn read<M: Message + Default, T: Into<Resource>>(
+    kind: Kind,
+    bytes: &[u8],
+    read: fn(&Place<'_>, M) -> Option<T>,
+) -> Result<Resource, Problems> {
+    let found = RefCell::default();
+    let place = Place::root(&found);
+    let value = match M::decode(bytes) {
+        Ok(message) => read(&place, message),
+        Err(error) => place.problem(format!("these bytes are no {kind} message: {error}")),
+    };
+    match (value, found.take()) {
+        (Some(value), problems) if problems.is_empty() => Ok(value.into()),
+        (_, problems) => {
+            debug_assert!(!problems.is_empty(), "what has no value has a problem");
+            Err(Problems(problems))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A place in a message: where a reader stands, and where the problems it finds are noted.
+//!
+//! Readers return `None` once they noted a problem, and read all fields before they give up, so
+//! that one answer names everything that is wrong.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+
+use super::Problem;
+
+/// A field, an item of a list, or the whole message.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    parent: Option<&'a Place<'a>>,
+    step: Step,
+    found: &'a RefCell<Vec<Problem>>,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Whole,
+    Field(&'static str),
+    Item(usize),
+}
+
+impl<'a> Place<'a> {
+    /// The whole message; problems go to `found`.
+    pub(super) fn root(found: &'a RefCell<Vec<Problem>>) -> Self {
+        Self {
+            parent: None,
+            step: Step::Whole,
+            found,
+        }
+    }
+
+    /// A field of this place.
+    pub(super) fn field(&self, name: &'static str) -> Place<'_> {
+        self.step(Step::Field(name))
+    }
+
+    fn step(&self, step: Step) -> Place<'_> {
+        Place {
+            parent: Some(self),
+            step,
+            found: self.found,
+        }
+    }
+
+    /// Notes a problem here.
+    pub(super) fn problem<T>(&self, text: impl Display) -> Option<T> {
+        let problem = Problem {
+            field: self.path(),
+            text: one_line(&text.to_string()),
+        };
+        self.found.borrow_mut().push(problem);
+        None
+    }
+
+    /// Notes that nothing is here.
+    pub(super) fn missing<T>(&self) -> Option<T> {
+        self.problem("is missing")
+    }
+
+    /// Notes that no member of a `oneof` is here: it may be one that a later version added.
+    pub(super) fn no_choice<T>(&self) -> Option<T> {
+        self.problem("is missing, or of a kind that this version does not know")
+    }
+
+    /// The value, or its error as a problem.
+    pub(super) fn accept<T, E: Display>(&self, result: Result<T, E>) -> Option<T> {
+        result.map_or_else(|error| self.problem(error), Some)
+    }
+
+    /// Parses a field that must not be empty.
+    pub(super) fn parsed<T, E: Display>(
+        &self,
+        name: &'static str,
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        let place = self.field(name);
+        if text.is_empty() {
+            return place.missing();
+        }
+        place.accept(parse(text))
+    }
+
+    /// A text that must not be empty.
+    pub(super) fn text(&self, name: &'static str, text: String) -> Option<String> {
+        if text.is_empty() {
+            return self.field(name).missing();
+        }
+        Some(text)
+    }
+
+    /// Reads a field that must be there.
+    pub(super) fn required<M, T>(
+        &self,
+        name: &'static str,
+        message: Option<M>,
+        read: impl FnOnce(&Place<'_>, M) -> Option<T>,
+    ) -> Option<T> {
+        let place = self.field(name);
+        match message {
+            Some(message) => read(&place, message),
+            None => place.missing(),
+        }
+    }
+
+    /// Reads a field that may be there; the outer `None` means a problem.
+    #[expect(
+        clippy::option_option,
+        reason = "a problem is not the same as an unset field"
+    )]
+    pub(super) fn optional<M, T>(
+        &self,
+        name: &'static str,
+        message: Option<M>,
+        read: impl FnOnce(&Place<'_>, M) -> Option<T>,
+    ) -> Option<Option<T>> {
+        match message {
+            Some(message) => read(&self.field(name), message).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// Reads all items of a list.
+    pub(super) fn list<M, T>(
+        &self,
+        name: &'static str,
+        messages: Vec<M>,
+        read: impl Fn(&Place<'_>, M) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let place = self.field(name);
+        let count = messages.len();
+        let items = messages.into_iter().enumerate();
+        let values: Vec<T> = items
+            .filter_map(|(index, message)| read(&place.step(Step::Item(index)), message))
+            .collect();
+        (values.len() == count).then_some(values)
+    }
+
+    /// Reads all items of a list that has at least one.
+    pub(super) fn some<M, T>(
+        &self,
+        name: &'static str,
+        messages: Vec<M>,
+        read: impl Fn(&Place<'_>, M) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        if messages.is_empty() {
+            return self.field(name).problem("is empty: at least one is needed");
+        }
+        self.list(name, messages, read)
+    }
+
+    /// `http.matches[2].path`.
+    fn path(&self) -> String {
+        let mut path = self.parent.map(Place::path).unwrap_or_default();
+        match self.step {
+            Step::Whole => {}
+            Step::Field(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+            Step::Item(index) => path.extend(["[", &index.to_string(), "]"]),
+        }
+        path
+    }
+}
+
+/// Texts quote what was sent: a control character in it must not forge a line of a log.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}

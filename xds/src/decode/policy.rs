@@ -1,0 +1,189 @@
+//! Policies and what they aim at.
+
+use super::place::Place;
+use super::value::{
+    at_most, choice, duration, network, non_zero, object_name, set_text, status, timeout,
+};
+use crate::model::{
+    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Limits, ListenerKey, LogFormat,
+    PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
+    RetryBudget, ServiceKey, Trust,
+};
+use crate::proto::{self, policy_target, trust};
+
+pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy> {
+    let key = place.parsed("key", &message.key, PolicyKey::parse);
+    let target = place.required("target", message.target, target);
+    let access_log = place.optional("access_log", message.access_log, access_log);
+    let limits = place.optional("limits", message.limits, limits);
+    let trust = place.optional("trust", message.trust, trust);
+    let proxy_protocol = place.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
+    let path_options = place.optional("path_options", message.path_options, path_options);
+    let ejection = place.optional("ejection", message.ejection, ejection);
+    let spec = PolicySpec {
+        access_log: access_log?,
+        limits: limits?.unwrap_or_default(),
+        trust: trust?,
+        proxy_protocol: proxy_protocol?,
+        path_options: path_options?,
+        retry_budget: message.retry_budget.map(|budget| RetryBudget {
+            percent: budget.percent,
+            floor: budget.floor,
+        }),
+        ejection: ejection?,
+    };
+    Some(Policy {
+        key: key?,
+        target: target?,
+        spec,
+    })
+}
+
+fn target(place: &Place<'_>, message: proto::PolicyTarget) -> Option<PolicyTarget> {
+    match message.kind {
+        Some(policy_target::Kind::Gateway(name)) => {
+            object_name(&place.field("gateway"), name).map(PolicyTarget::Gateway)
+        }
+        Some(policy_target::Kind::Listener(key)) => place
+            .parsed("listener", &key, ListenerKey::parse)
+            .map(PolicyTarget::Listener),
+        Some(policy_target::Kind::Route(message)) => route_target(&place.field("route"), message),
+        Some(policy_target::Kind::Service(key)) => place
+            .parsed("service", &key, ServiceKey::parse)
+            .map(PolicyTarget::Service),
+        Some(policy_target::Kind::Backend(key)) => place
+            .parsed("backend", &key, BackendKey::parse)
+            .map(PolicyTarget::Backend),
+        None => place.no_choice(),
+    }
+}
+
+fn route_target(place: &Place<'_>, message: proto::RouteTarget) -> Option<PolicyTarget> {
+    let kind = place.text("kind", message.kind);
+    let object = place.required("object", message.object, object_name);
+    let rule = place.optional("rule", message.rule, set_text);
+    let (kind, object) = (kind?, object?);
+    Some(match rule? {
+        Some(rule) => PolicyTarget::Rule { kind, object, rule },
+        None => PolicyTarget::Route { kind, object },
+    })
+}
+
+fn access_log(place: &Place<'_>, message: proto::AccessLog) -> Option<AccessLog> {
+    let format = choice(
+        &place.field("format"),
+        message.format,
+        |format| match format {
+            proto::LogFormat::Unspecified => None,
+            proto::LogFormat::Text => Some(LogFormat::Text),
+            proto::LogFormat::Json => Some(LogFormat::Json),
+        },
+    );
+    let sample = &place.field("sample_per_million");
+    let sample_per_million = at_most(sample, message.sample_per_million, 1_000_000);
+    let status_at_least = place.optional("status_at_least", message.status_at_least, status);
+    let duration_at_least =
+        place.optional("duration_at_least", message.duration_at_least, duration);
+    Some(AccessLog {
+        off: message.off,
+        format: format?,
+        sample_per_million: sample_per_million?,
+        filter: AccessLogFilter {
+            status_at_least: status_at_least?.map(|status| status.as_u16()),
+            duration_at_least: duration_at_least?,
+        },
+    })
+}
+
+fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
+    let number = |name, value: Option<u32>| place.optional(name, value, non_zero);
+    let large_number = |name, value: Option<u64>| place.optional(name, value, non_zero);
+    let time = |name, value| place.optional(name, value, timeout);
+
+    let request_line_bytes = number("request_line_bytes", message.request_line_bytes);
+    let head_bytes = number("head_bytes", message.head_bytes);
+    let header_fields = number("header_fields", message.header_fields);
+    let request_body_bytes = large_number("request_body_bytes", message.request_body_bytes);
+    let head_timeout = time("head_timeout", message.head_timeout);
+    let body_idle_timeout = time("body_idle_timeout", message.body_idle_timeout);
+    let stream_idle_timeout = time("stream_idle_timeout", message.stream_idle_timeout);
+    let write_idle_timeout = time("write_idle_timeout", message.write_idle_timeout);
+    let keep_alive_timeout = time("keep_alive_timeout", message.keep_alive_timeout);
+    let requests_per_connection =
+        large_number("requests_per_connection", message.requests_per_connection);
+    let connection_age = time("connection_age", message.connection_age);
+    let connect_timeout = time("connect_timeout", message.connect_timeout);
+    let response_head_timeout = time("response_head_timeout", message.response_head_timeout);
+    let upstream_connections = number("upstream_connections", message.upstream_connections);
+    let upstream_pending = number("upstream_pending", message.upstream_pending);
+    Some(Limits {
+        request_line_bytes: request_line_bytes?,
+        head_bytes: head_bytes?,
+        header_fields: header_fields?,
+        request_body_bytes: request_body_bytes?,
+        head_timeout: head_timeout?,
+        body_idle_timeout: body_idle_timeout?,
+        body_min_rate: message.body_min_rate,
+        stream_idle_timeout: stream_idle_timeout?,
+        write_idle_timeout: write_idle_timeout?,
+        keep_alive_timeout: keep_alive_timeout?,
+        requests_per_connection: requests_per_connection?,
+        connection_age: connection_age?,
+        connect_timeout: connect_timeout?,
+        response_head_timeout: response_head_timeout?,
+        upstream_connections: upstream_connections?,
+        upstream_pending: upstream_pending?,
+    })
+}
+
+fn trust(place: &Place<'_>, message: proto::Trust) -> Option<Trust> {
+    match message.kind {
+        Some(trust::Kind::Hops(hops)) => non_zero(&place.field("hops"), hops).map(Trust::Hops),
+        Some(trust::Kind::Sources(list)) => place
+            .field("sources")
+            .list("networks", list.networks, network)
+            .map(Trust::Sources),
+        None => place.no_choice(),
+    }
+}
+
+fn proxy_protocol(place: &Place<'_>, message: proto::ProxyProtocolIn) -> Option<ProxyProtocolIn> {
+    let mode = choice(&place.field("mode"), message.mode, |mode| match mode {
+        proto::ProxyProtocolMode::Unspecified => None,
+        proto::ProxyProtocolMode::Off => Some(ProxyProtocolMode::Off),
+        proto::ProxyProtocolMode::Optional => Some(ProxyProtocolMode::Optional),
+        proto::ProxyProtocolMode::Required => Some(ProxyProtocolMode::Required),
+    });
+    let trusted_sources = place.list("trusted_sources", message.trusted_sources, network);
+    Some(ProxyProtocolIn {
+        mode: mode?,
+        trusted_sources: trusted_sources?,
+    })
+}
+
+fn path_options(place: &Place<'_>, message: proto::PathOptions) -> Option<PathOptions> {
+    let slash = &place.field("escaped_slash");
+    let escaped_slash = choice(slash, message.escaped_slash, |slash| match slash {
+        proto::EscapedSlash::Unspecified => None,
+        proto::EscapedSlash::Keep => Some(EscapedSlash::Keep),
+        proto::EscapedSlash::Reject => Some(EscapedSlash::Reject),
+    });
+    Some(PathOptions {
+        merge_slashes: message.merge_slashes,
+        escaped_slash: escaped_slash?,
+    })
+}
+
+fn ejection(place: &Place<'_>, message: proto::Ejection) -> Option<Ejection> {
+    let failures = &place.field("consecutive_failures");
+    let consecutive_failures = non_zero(failures, message.consecutive_failures);
+    let base = place.required("base", message.base, duration);
+    let max = place.required("max", message.max, duration);
+    let max_percent = at_most(&place.field("max_percent"), message.max_percent, 100);
+    Some(Ejection {
+        consecutive_failures: consecutive_failures?,
+        base: base?,
+        max: max?,
+        max_percent: max_percent?,
+    })
+}

@@ -1,0 +1,170 @@
+//! A rule of a route object.
+
+use super::filter::filters;
+use super::matching::http_match;
+use super::place::Place;
+use super::value::{choice, duration, header_name, number16, set_text, status, target, timeout};
+use crate::model::{
+    Filters, Hostname, HttpMatch, HttpRule, ListenerKey, Order, PathEdit, PathMatch, Retry, Route,
+    RouteBackend, RouteKey, SessionLifetime, SessionPersistence, SessionToken, Timeouts,
+};
+use crate::proto::{self, session_persistence};
+
+pub(super) fn route(place: &Place<'_>, message: proto::Route) -> Option<Route> {
+    let key = place.parsed("key", &message.key, RouteKey::parse);
+    let listener = place.parsed("listener", &message.listener, ListenerKey::parse);
+    let hostnames = place.list("hostnames", message.hostnames, |place, text| {
+        place.accept(Hostname::parse(&text))
+    });
+    let order = place.required("order", message.order, order);
+    let rule = match message.rule {
+        Some(proto::route::Rule::Http(rule)) => http_rule(&place.field("http"), rule),
+        None => place.field("rule").no_choice(),
+    };
+    Some(Route {
+        key: key?,
+        listener: listener?,
+        hostnames: hostnames?,
+        order: order?,
+        rule: rule?,
+    })
+}
+
+fn order(place: &Place<'_>, message: proto::Order) -> Option<Order> {
+    let object = place.text("object", message.object);
+    let rule = number16(&place.field("rule"), message.rule);
+    Some(Order {
+        created: message.created,
+        object: object?,
+        rule: rule?,
+    })
+}
+
+fn http_rule(place: &Place<'_>, message: proto::HttpRule) -> Option<HttpRule> {
+    let name = place.optional("name", message.name, set_text);
+    let matches = place.some("matches", message.matches, http_match);
+    let filters = place.optional("filters", message.filters, filters);
+    let backends = place.list("backends", message.backends, route_backend);
+    let request = place.optional("request_timeout", message.request_timeout, timeout);
+    let backend_request = place.optional(
+        "backend_request_timeout",
+        message.backend_request_timeout,
+        timeout,
+    );
+    let retry = place.optional("retry", message.retry, retry);
+    let session = place.optional("session", message.session, session);
+    if let (Some(matches), Some(filters), Some(backends)) = (&matches, &filters, &backends) {
+        let backends = backends.iter().map(|backend| &backend.filters);
+        prefixes_to_edit(place, matches, backends.chain(filters));
+    }
+    Some(HttpRule {
+        name: name?,
+        matches: matches?,
+        filters: filters?.unwrap_or_default(),
+        backends: backends?,
+        timeouts: Timeouts {
+            request: request?.unwrap_or_default(),
+            backend_request: backend_request?.unwrap_or_default(),
+        },
+        retry: retry?,
+        session: session?,
+    })
+}
+
+/// A prefix can be replaced only where one was matched.
+fn prefixes_to_edit<'a>(
+    place: &Place<'_>,
+    matches: &[HttpMatch],
+    mut filters: impl Iterator<Item = &'a Filters>,
+) {
+    let matches_prefix = |matching: &HttpMatch| matches!(matching.path, PathMatch::Prefix(_));
+    if filters.any(edits_prefix) && !matches.iter().all(matches_prefix) {
+        place
+            .field("matches")
+            .problem::<()>("has a path that is no prefix, while a filter replaces the prefix");
+    }
+}
+
+fn edits_prefix(filters: &Filters) -> bool {
+    let redirect = filters.redirect.as_ref().and_then(|it| it.path.as_ref());
+    let rewrite = filters.rewrite.as_ref().and_then(|it| it.path.as_ref());
+    [redirect, rewrite]
+        .into_iter()
+        .flatten()
+        .any(|path| matches!(path, PathEdit::PrefixMatch(_)))
+}
+
+fn route_backend(place: &Place<'_>, message: proto::RouteBackend) -> Option<RouteBackend> {
+    let target = place.required("target", message.target, target);
+    let filters = place.optional("filters", message.filters, filters);
+    Some(RouteBackend {
+        target: target?,
+        weight: message.weight,
+        filters: filters?.unwrap_or_default(),
+    })
+}
+
+fn retry(place: &Place<'_>, message: proto::Retry) -> Option<Retry> {
+    let codes = place.list("codes", message.codes, status);
+    let backoff = place.optional("backoff", message.backoff, duration);
+    Some(Retry {
+        attempts: message.attempts,
+        codes: codes?,
+        backoff: backoff?,
+    })
+}
+
+fn session(place: &Place<'_>, message: proto::SessionPersistence) -> Option<SessionPersistence> {
+    let token = match message.token {
+        Some(session_persistence::Token::Cookie(message)) => {
+            cookie(&place.field("cookie"), message)
+        }
+        Some(session_persistence::Token::Header(name)) => {
+            header_name(&place.field("header"), &name).map(SessionToken::Header)
+        }
+        None => place.field("token").no_choice(),
+    };
+    let absolute_timeout = place.optional("absolute_timeout", message.absolute_timeout, duration);
+    let idle_timeout = place.optional("idle_timeout", message.idle_timeout, duration);
+    let permanent = matches!(
+        token,
+        Some(SessionToken::Cookie {
+            lifetime: SessionLifetime::Permanent,
+            ..
+        })
+    );
+    if permanent && absolute_timeout == Some(None) {
+        place
+            .field("absolute_timeout")
+            .problem::<()>("is missing: a permanent cookie needs one");
+    }
+    Some(SessionPersistence {
+        token: token?,
+        absolute_timeout: absolute_timeout?,
+        idle_timeout: idle_timeout?,
+    })
+}
+
+fn cookie(place: &Place<'_>, message: proto::SessionCookie) -> Option<SessionToken> {
+    // A cookie's name is a token (RFC 6265, section 4.1.1), as a header's is.
+    let valid = http::HeaderName::from_bytes(message.name.as_bytes()).is_ok();
+    let name = if valid {
+        Some(message.name)
+    } else {
+        let text = format!("`{}` is not a cookie name", message.name);
+        place.field("name").problem(text)
+    };
+    let lifetime = choice(
+        &place.field("lifetime"),
+        message.lifetime,
+        |lifetime| match lifetime {
+            proto::SessionLifetime::Unspecified => None,
+            proto::SessionLifetime::Session => Some(SessionLifetime::Session),
+            proto::SessionLifetime::Permanent => Some(SessionLifetime::Permanent),
+        },
+    );
+    Some(SessionToken::Cookie {
+        name: name?,
+        lifetime: lifetime?,
+    })
+}

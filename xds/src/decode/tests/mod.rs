@@ -1,0 +1,284 @@
+//! Bad messages, and word for word what is said of them.
+
+mod route;
+
+use prost::Message;
+
+use super::resource;
+use crate::model::{Kind, Resource};
+use crate::proto;
+
+/// What is wrong with a message.
+fn problems(kind: Kind, message: &impl Message) -> Vec<String> {
+    let problems = resource(kind, &message.encode_to_vec()).expect_err("something is wrong");
+    problems.0.iter().map(ToString::to_string).collect()
+}
+
+fn gateway() -> proto::ObjectName {
+    proto::ObjectName {
+        namespace: "infra".to_owned(),
+        name: "web".to_owned(),
+    }
+}
+
+fn bind() -> proto::Bind {
+    proto::Bind {
+        key: "tcp/80/infra/web".to_owned(),
+        address: vec![0; 4],
+        port: 80,
+        transport: proto::Transport::Tcp.into(),
+        gateway: Some(gateway()),
+    }
+}
+
+fn policy() -> proto::Policy {
+    proto::Policy {
+        key: "TrafficPolicy/infra/p/Gateway/infra/web".to_owned(),
+        target: Some(proto::PolicyTarget {
+            kind: Some(proto::policy_target::Kind::Gateway(gateway())),
+        }),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn the_good_messages_that_the_bad_ones_are_made_of_decode() {
+    let bind = resource(Kind::Bind, &bind().encode_to_vec());
+    assert_eq!(
+        bind.map(|bind| bind.key().to_owned()),
+        Ok("tcp/80/infra/web".to_owned())
+    );
+    let policy = resource(Kind::Policy, &policy().encode_to_vec());
+    assert!(matches!(policy, Ok(Resource::Policy(_))));
+}
+
+#[test]
+fn bytes_that_are_no_message() {
+    let problems = resource(Kind::Bind, b"\xff")
+        .expect_err("no message")
+        .to_string();
+    assert!(
+        problems.starts_with("these bytes are no Bind message: "),
+        "{problems}"
+    );
+}
+
+#[test]
+fn everything_wrong_with_a_bind_is_named_at_once() {
+    let message = proto::Bind {
+        key: "80/web".to_owned(),
+        address: vec![1, 2, 3],
+        port: 65_536,
+        transport: 7,
+        gateway: None,
+    };
+    assert_eq!(
+        problems(Kind::Bind, &message),
+        [
+            "key: `80/web` is not a key of the form `tcp|udp/<port>/<namespace>/<gateway>`",
+            "address: has 3 bytes: an address has 4 (IPv4) or 16 (IPv6)",
+            "port: 65536 is not a port: use 1 to 65535",
+            "transport: 7 is a value that this version does not know",
+            "gateway: is missing",
+        ]
+    );
+    assert_eq!(
+        problems(Kind::Bind, &proto::Bind::default()),
+        [
+            "key: is missing",
+            "address: is missing",
+            "port: 0 is not a port: use 1 to 65535",
+            "transport: is missing",
+            "gateway: is missing",
+        ]
+    );
+}
+
+#[test]
+fn listeners() {
+    let message = proto::Listener {
+        key: "Gateway/infra/web/http".to_owned(),
+        bind: "tcp/80/infra/web".to_owned(),
+        gateway: Some(proto::ObjectName {
+            namespace: "a/b".to_owned(),
+            name: "web".to_owned(),
+        }),
+        name: String::new(),
+        hostname: Some("A.example.com".to_owned()),
+        protocol: 0,
+    };
+    assert_eq!(
+        problems(Kind::Listener, &message),
+        [
+            "gateway: `a/b/web` names no object: neither part may be empty or have a `/`",
+            "name: is missing",
+            "hostname: `A.example.com` is not a host name: use lower-case DNS labels, such as \
+             `example.com` or `*.example.com`",
+            "protocol: is missing",
+        ]
+    );
+}
+
+#[test]
+fn services_and_workloads() {
+    let service = proto::Service {
+        key: "Service/app/shop".to_owned(),
+        vips: vec![vec![10, 0, 0, 1], vec![0; 5]],
+        ports: vec![proto::ServicePort {
+            port: 0,
+            name: String::new(),
+            protocol: proto::AppProtocol::H2c.into(),
+        }],
+    };
+    assert_eq!(
+        problems(Kind::Service, &service),
+        [
+            "vips[1]: has 5 bytes: an address has 4 (IPv4) or 16 (IPv6)",
+            "ports[0].port: 0 is not a port: use 1 to 65535",
+        ]
+    );
+    let workload = proto::Workload {
+        key: "Pod/app/shop-1/10.0.0.9".to_owned(),
+        address: vec![10, 0, 0, 9],
+        node: Some(String::new()),
+        zone: None,
+        health: proto::Health::Ready.into(),
+        serves: vec![proto::Serves::default()],
+    };
+    assert_eq!(
+        problems(Kind::Workload, &workload),
+        [
+            "node: is empty: leave it out, or say something",
+            "serves[0].service: is missing",
+            "serves[0].port: 0 is not a port: use 1 to 65535",
+            "serves[0].target_port: 0 is not a port: use 1 to 65535",
+        ]
+    );
+}
+
+#[test]
+fn backends() {
+    use proto::backend::Hosts;
+    let host = proto::Host {
+        address: Some(proto::host::Address::Name("*.example.com".to_owned())),
+        port: 80,
+        weight: 0,
+    };
+    let dns = proto::DnsHosts {
+        name: "10.0.0.1".to_owned(),
+        port: 80,
+        refresh: Some(proto::Duration {
+            seconds: u64::MAX,
+            nanos: 1_000_000_000,
+        }),
+    };
+    let cases: [(Option<Hosts>, &[&str]); 6] = [
+        (
+            None,
+            &["hosts: is missing, or of a kind that this version does not know"],
+        ),
+        (
+            Some(Hosts::Static(proto::StaticHosts::default())),
+            &["static.hosts: is empty: at least one is needed"],
+        ),
+        (
+            Some(Hosts::Static(proto::StaticHosts { hosts: vec![host] })),
+            &[
+                "static.hosts[0].name: `*.example.com` is not an exact host name: use lower-case \
+                 DNS labels, such as `example.com`",
+                "static.hosts[0].weight: 0 is too small: use 1 or more",
+            ],
+        ),
+        (
+            Some(Hosts::Dns(dns)),
+            &[
+                "dns.name: `10.0.0.1` is not an exact host name: use lower-case DNS labels, such \
+                 as `example.com`",
+                "dns.refresh.nanos: 1000000000 is a second or more: use `seconds` for it",
+            ],
+        ),
+        (
+            Some(Hosts::Unix(b"run/app.sock".to_vec())),
+            &["unix: is not an absolute path"],
+        ),
+        (
+            Some(Hosts::Unix([b"/".repeat(108)].concat())),
+            &["unix: is 108 bytes long: the path of a socket has at most 107"],
+        ),
+    ];
+    for (hosts, expected) in cases {
+        let message = proto::Backend {
+            key: "Backend/app/legacy".to_owned(),
+            hosts,
+            protocol: proto::BackendProtocol::Http.into(),
+        };
+        assert_eq!(problems(Kind::Backend, &message), expected);
+    }
+}
+
+#[test]
+fn policies() {
+    let networks = vec![proto::Network {
+        address: vec![10, 0, 0, 0],
+        prefix_length: 33,
+    }];
+    let message = proto::Policy {
+        access_log: Some(proto::AccessLog {
+            sample_per_million: 1_000_001,
+            status_at_least: Some(1000),
+            ..Default::default()
+        }),
+        limits: Some(proto::Limits {
+            head_bytes: Some(0),
+            requests_per_connection: Some(0),
+            connection_age: Some(proto::Timeout::default()),
+            ..Default::default()
+        }),
+        trust: Some(proto::Trust {
+            kind: Some(proto::trust::Kind::Sources(proto::Networks { networks })),
+        }),
+        proxy_protocol: Some(proto::ProxyProtocolIn::default()),
+        path_options: Some(proto::PathOptions {
+            merge_slashes: true,
+            escaped_slash: -1,
+        }),
+        ejection: Some(proto::Ejection {
+            max_percent: 101,
+            base: Some(proto::Duration::default()),
+            ..Default::default()
+        }),
+        ..policy()
+    };
+    assert_eq!(
+        problems(Kind::Policy, &message),
+        [
+            "access_log.format: is missing",
+            "access_log.sample_per_million: 1000001 is too large: use 1000000 or less",
+            "access_log.status_at_least: 1000 is not a status code: use 100 to 999",
+            "limits.head_bytes: 0 is too small: use 1 or more",
+            "limits.requests_per_connection: 0 is too small: use 1 or more",
+            "limits.connection_age: is missing, or of a kind that this version does not know",
+            "trust.sources.networks[0].prefix_length: 33 is too long a prefix of 10.0.0.0: use 0 \
+             to 32",
+            "proxy_protocol.mode: is missing",
+            "path_options.escaped_slash: -1 is a value that this version does not know",
+            "ejection.consecutive_failures: 0 is too small: use 1 or more",
+            "ejection.max: is missing",
+            "ejection.max_percent: 101 is too large: use 100 or less",
+        ]
+    );
+}
+
+#[test]
+fn a_long_list_of_problems_is_cut_short_where_it_is_shown() {
+    let message = proto::Service {
+        key: "Service/app/shop".to_owned(),
+        vips: vec![vec![1]; 20],
+        ports: Vec::new(),
+    };
+    let problems = resource(Kind::Service, &message.encode_to_vec()).expect_err("bad addresses");
+    assert_eq!(problems.0.len(), 20);
+    let text = problems.to_string();
+    assert!(text.starts_with("vips[0]: has 1 bytes"), "{text}");
+    assert!(text.ends_with("(IPv6); and 4 more"), "{text}");
+}

@@ -1,0 +1,297 @@
+//! Bad rules of routes.
+
+use prost::Message;
+
+use super::problems;
+use crate::decode::resource;
+use crate::model::Kind;
+use crate::proto::{self, allow, path_edit, path_match, session_persistence, string_match, target};
+
+fn prefix(path: &str) -> proto::HttpMatch {
+    let kind = Some(path_match::Kind::Prefix(path.to_owned()));
+    proto::HttpMatch {
+        path: Some(proto::PathMatch { kind }),
+        ..Default::default()
+    }
+}
+
+/// A route that is good but for its rule.
+fn route(rule: proto::HttpRule) -> proto::Route {
+    proto::Route {
+        key: "HTTPRoute/app/shop/0/Gateway/infra/web/http".to_owned(),
+        listener: "Gateway/infra/web/http".to_owned(),
+        hostnames: Vec::new(),
+        order: Some(proto::Order {
+            created: 0,
+            object: "app/shop".to_owned(),
+            rule: 0,
+        }),
+        rule: Some(proto::route::Rule::Http(rule)),
+    }
+}
+
+fn rule() -> proto::HttpRule {
+    proto::HttpRule {
+        matches: vec![prefix("/")],
+        ..Default::default()
+    }
+}
+
+fn rule_with_filters(filters: proto::Filters) -> proto::Route {
+    route(proto::HttpRule {
+        filters: Some(filters),
+        ..rule()
+    })
+}
+
+#[test]
+fn the_good_rule_that_the_bad_ones_are_made_of_decodes() {
+    assert!(resource(Kind::Route, &route(rule()).encode_to_vec()).is_ok());
+}
+
+#[test]
+fn matches_of_a_rule() {
+    let header = |name: &str, value| proto::HeaderMatch {
+        name: name.to_owned(),
+        value,
+    };
+    let regex = |text: &str| {
+        Some(proto::StringMatch {
+            kind: Some(string_match::Kind::Regex(text.to_owned())),
+        })
+    };
+    let bad = proto::HttpMatch {
+        path: Some(proto::PathMatch {
+            kind: Some(path_match::Kind::Regex("a(".to_owned())),
+        }),
+        method: Some("GET /".to_owned()),
+        headers: vec![header("X-A", regex("a|b")), header("x-a", regex("c"))],
+        query: vec![proto::QueryMatch::default()],
+    };
+    let unset = proto::HttpMatch {
+        headers: vec![header("a\nb", regex("["))],
+        ..Default::default()
+    };
+    let message = route(proto::HttpRule {
+        matches: vec![prefix("/"), bad, unset, prefix("/a//b")],
+        ..Default::default()
+    });
+    assert_eq!(
+        problems(Kind::Route, &message),
+        [
+            "http.matches[1].path.regex: the regular expression `a(` does not compile: unclosed \
+             group",
+            "http.matches[1].method: `GET /` is not a method",
+            "http.matches[1].query[0].name: is missing",
+            "http.matches[1].query[0].value: is missing",
+            "http.matches[1].headers: `x-a` is there twice",
+            "http.matches[2].path: is missing",
+            "http.matches[2].headers[0].name: `a\\nb` is not a header name",
+            "http.matches[2].headers[0].value.regex: the regular expression `[` does not compile: \
+             unclosed character class",
+            "http.matches[3].path.prefix: the path `/a//b` must start with `/`, have only \
+             characters of a URI path, and no `//`, `/./`, `/../` or `%2f`",
+        ]
+    );
+    assert_eq!(
+        problems(Kind::Route, &route(proto::HttpRule::default())),
+        ["http.matches: is empty: at least one is needed"]
+    );
+    assert_eq!(
+        problems(
+            Kind::Route,
+            &proto::Route {
+                rule: None,
+                ..route(rule())
+            }
+        ),
+        ["rule: is missing, or of a kind that this version does not know"]
+    );
+}
+
+#[test]
+fn backends_retries_and_sessions_of_a_rule() {
+    let service = proto::ServiceTarget {
+        service: "shop".to_owned(),
+        port: 70_000,
+    };
+    let backend = |kind| proto::RouteBackend {
+        target: Some(proto::Target { kind }),
+        ..Default::default()
+    };
+    let cookie = proto::SessionCookie {
+        name: "a b".to_owned(),
+        lifetime: proto::SessionLifetime::Permanent.into(),
+    };
+    let message = route(proto::HttpRule {
+        backends: vec![
+            backend(Some(target::Kind::Service(service))),
+            backend(Some(target::Kind::Invalid(99))),
+            backend(None),
+            proto::RouteBackend::default(),
+        ],
+        request_timeout: Some(proto::Timeout { kind: None }),
+        retry: Some(proto::Retry {
+            attempts: 1,
+            codes: vec![503, 99],
+            backoff: None,
+        }),
+        session: Some(proto::SessionPersistence {
+            token: Some(session_persistence::Token::Cookie(cookie)),
+            ..Default::default()
+        }),
+        ..rule()
+    });
+    assert_eq!(
+        problems(Kind::Route, &message),
+        [
+            "http.backends[0].target.service.service: `shop` is not a key of the form \
+             `<Kind>/<namespace>/<name>`",
+            "http.backends[0].target.service.port: 70000 is not a port: use 1 to 65535",
+            "http.backends[1].target.invalid: 99 is a value that this version does not know",
+            "http.backends[2].target: is missing, or of a kind that this version does not know",
+            "http.backends[3].target: is missing",
+            "http.request_timeout: is missing, or of a kind that this version does not know",
+            "http.retry.codes[1]: 99 is not a status code: use 100 to 999",
+            "http.session.cookie.name: `a b` is not a cookie name",
+        ]
+    );
+}
+
+#[test]
+fn a_permanent_cookie_needs_an_end() {
+    let cookie = proto::SessionCookie {
+        name: "session".to_owned(),
+        lifetime: proto::SessionLifetime::Permanent.into(),
+    };
+    let message = route(proto::HttpRule {
+        session: Some(proto::SessionPersistence {
+            token: Some(session_persistence::Token::Cookie(cookie)),
+            ..Default::default()
+        }),
+        ..rule()
+    });
+    assert_eq!(
+        problems(Kind::Route, &message),
+        ["http.session.absolute_timeout: is missing: a permanent cookie needs one"]
+    );
+}
+
+#[test]
+fn filters() {
+    let edit = proto::HeaderEdit {
+        set: vec![proto::HeaderField {
+            name: "x".to_owned(),
+            value: b"a\r\nb: c".to_vec(),
+        }],
+        ..Default::default()
+    };
+    let redirect = proto::Redirect {
+        scheme: Some(9),
+        port: Some(0),
+        path: Some(proto::PathEdit {
+            kind: Some(path_edit::Kind::Full("/a b".to_owned())),
+        }),
+        status: 304,
+        ..Default::default()
+    };
+    let mirror = proto::Mirror {
+        target: None,
+        fraction: Some(proto::Fraction {
+            numerator: 2,
+            denominator: 1,
+        }),
+    };
+    let message = rule_with_filters(proto::Filters {
+        request_headers: Some(edit),
+        response_headers: None,
+        redirect: Some(redirect),
+        rewrite: Some(proto::Rewrite::default()),
+        mirrors: vec![mirror],
+        cors: None,
+    });
+    assert_eq!(
+        problems(Kind::Route, &message),
+        [
+            "http.filters.request_headers.set[0].value: is not a header value: it has control \
+             characters",
+            "http.filters: has both `redirect` and `rewrite`: use one of them",
+            "http.filters.redirect.scheme: 9 is a value that this version does not know",
+            "http.filters.redirect.path.full: `/a b` cannot replace a path: start it with `/`, \
+             percent-encode what is not a character of a URI path, and leave out query and \
+             fragment",
+            "http.filters.redirect.port: 0 is not a port: use 1 to 65535",
+            "http.filters.redirect.status: 304 is not a redirect: use 301, 302, 303, 307 or 308",
+            "http.filters.mirrors[0].target: is missing",
+            "http.filters.mirrors[0].fraction: 2 of 1 is no fraction: the numerator may be at \
+             most the denominator",
+        ]
+    );
+}
+
+#[test]
+fn cross_origin_rules() {
+    let names = vec!["GET".to_owned(), String::new()];
+    let cors = proto::Cors {
+        allow_origins: vec!["example.com".to_owned()],
+        allow_methods: Some(proto::Allow {
+            kind: Some(allow::Kind::Listed(proto::Names { names })),
+        }),
+        allow_headers: Some(proto::Allow { kind: None }),
+        ..Default::default()
+    };
+    let message = rule_with_filters(proto::Filters {
+        cors: Some(cors),
+        ..Default::default()
+    });
+    assert_eq!(
+        problems(Kind::Route, &message),
+        [
+            "http.filters.cors.allow_origins[0]: `example.com` is not an origin: use `*`, or \
+             scheme and host, such as `https://example.com:8443` or `https://*.example.com`",
+            "http.filters.cors.allow_methods.listed[1]: `` is not a method",
+            "http.filters.cors.allow_headers: is missing, or of a kind that this version does not \
+             know",
+            "http.filters.cors.expose_headers: is missing",
+            "http.filters.cors.max_age: is missing",
+        ]
+    );
+}
+
+#[test]
+fn a_prefix_is_replaced_only_where_one_is_matched() {
+    let path = Some(proto::PathEdit {
+        kind: Some(path_edit::Kind::PrefixMatch("/new".to_owned())),
+    });
+    let filters = proto::Filters {
+        rewrite: Some(proto::Rewrite {
+            hostname: None,
+            path,
+        }),
+        ..Default::default()
+    };
+    let good = rule_with_filters(filters.clone());
+    assert!(resource(Kind::Route, &good.encode_to_vec()).is_ok());
+
+    let exact = proto::HttpMatch {
+        path: Some(proto::PathMatch {
+            kind: Some(path_match::Kind::Exact("/a".to_owned())),
+        }),
+        ..Default::default()
+    };
+    let bad = route(proto::HttpRule {
+        matches: vec![prefix("/"), exact],
+        backends: vec![proto::RouteBackend {
+            target: Some(proto::Target {
+                kind: Some(target::Kind::Backend("Backend/app/legacy".to_owned())),
+            }),
+            weight: 1,
+            filters: Some(filters),
+        }],
+        ..Default::default()
+    });
+    assert_eq!(
+        problems(Kind::Route, &bad),
+        ["http.matches: has a path that is no prefix, while a filter replaces the prefix"]
+    );
+}

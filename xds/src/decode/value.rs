@@ -1,0 +1,171 @@
+//! The values that several resources are made of.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use http::{HeaderName, StatusCode};
+
+use super::place::Place;
+use crate::model::{BackendKey, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout};
+use crate::proto::{self, target, timeout};
+
+/// A value of an enum; `meaning` has none for the unspecified one.
+pub(super) fn choice<E: TryFrom<i32>, T>(
+    place: &Place<'_>,
+    number: i32,
+    meaning: impl FnOnce(E) -> Option<T>,
+) -> Option<T> {
+    match E::try_from(number) {
+        Ok(value) => meaning(value).or_else(|| place.missing()),
+        Err(_) => place.problem(format!(
+            "{number} is a value that this version does not know"
+        )),
+    }
+}
+
+/// An address of 4 or 16 bytes.
+pub(super) fn address(place: &Place<'_>, bytes: &[u8]) -> Option<IpAddr> {
+    if bytes.is_empty() {
+        return place.missing();
+    }
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    let v6 = <[u8; 16]>::try_from(bytes).map(IpAddr::from);
+    v4.or(v6).ok().or_else(|| {
+        let length = bytes.len();
+        place.problem(format!(
+            "has {length} bytes: an address has 4 (IPv4) or 16 (IPv6)"
+        ))
+    })
+}
+
+/// An address and how many of its first bits count.
+pub(super) fn network(place: &Place<'_>, message: proto::Network) -> Option<(IpAddr, u8)> {
+    let address = address(&place.field("address"), &message.address)?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    match u8::try_from(message.prefix_length) {
+        Ok(length) if length <= most => Some((address, length)),
+        _ => place.field("prefix_length").problem(format!(
+            "{} is too long a prefix of {address}: use 0 to {most}",
+            message.prefix_length
+        )),
+    }
+}
+
+/// A port, 1 to 65535.
+pub(super) fn port(place: &Place<'_>, number: u32) -> Option<NonZeroU16> {
+    let port = u16::try_from(number).ok().and_then(NonZeroU16::new);
+    port.or_else(|| place.problem(format!("{number} is not a port: use 1 to 65535")))
+}
+
+/// A number that is not 0.
+pub(super) fn non_zero<N, Z: TryFrom<N>>(place: &Place<'_>, number: N) -> Option<Z> {
+    let number = Z::try_from(number).ok();
+    number.or_else(|| place.problem("0 is too small: use 1 or more"))
+}
+
+/// A number up to `most`.
+pub(super) fn at_most(place: &Place<'_>, number: u32, most: u32) -> Option<u32> {
+    if number > most {
+        return place.problem(format!("{number} is too large: use {most} or less"));
+    }
+    Some(number)
+}
+
+/// A number of 16 bits.
+pub(super) fn number16(place: &Place<'_>, number: u32) -> Option<u16> {
+    place.accept(
+        u16::try_from(number).map_err(|_| format!("{number} is too large: use 65535 or less")),
+    )
+}
+
+/// A status code, 100 to 999.
+pub(super) fn status(place: &Place<'_>, number: u32) -> Option<StatusCode> {
+    let code = u16::try_from(number).ok();
+    let status = code.and_then(|code| StatusCode::from_u16(code).ok());
+    status.or_else(|| place.problem(format!("{number} is not a status code: use 100 to 999")))
+}
+
+/// A field name, in any case.
+pub(super) fn header_name(place: &Place<'_>, text: &str) -> Option<HeaderName> {
+    let name = HeaderName::from_bytes(text.as_bytes());
+    place.accept(name.map_err(|_| format!("`{text}` is not a header name")))
+}
+
+/// The host name of one place to go to.
+pub(super) fn exact_hostname(place: &Place<'_>, text: &str) -> Option<Hostname> {
+    place.accept(Hostname::parse_exact(text))
+}
+
+/// A text that is not empty where it is set.
+pub(super) fn set_text(place: &Place<'_>, text: String) -> Option<String> {
+    if text.is_empty() {
+        return place.problem("is empty: leave it out, or say something");
+    }
+    Some(text)
+}
+
+/// Namespace and name.
+pub(super) fn object_name(place: &Place<'_>, message: proto::ObjectName) -> Option<ObjectName> {
+    let namespace = place.text("namespace", message.namespace);
+    let name = place.text("name", message.name);
+    place.accept(ObjectName::parse(&namespace?, &name?))
+}
+
+/// A span of time.
+pub(super) fn duration(place: &Place<'_>, message: proto::Duration) -> Option<Duration> {
+    if message.nanos >= NANOS_A_SECOND {
+        return place.field("nanos").problem(format!(
+            "{} is a second or more: use `seconds` for it",
+            message.nanos
+        ));
+    }
+    Some(Duration::new(message.seconds, message.nanos))
+}
+
+/// A timeout; zero means never, as in Gateway API.
+pub(super) fn timeout(place: &Place<'_>, message: proto::Timeout) -> Option<Timeout> {
+    match message.kind {
+        Some(timeout::Kind::Unset(proto::Unit {})) => Some(Timeout::Default),
+        Some(timeout::Kind::Never(proto::Unit {})) => Some(Timeout::Never),
+        Some(timeout::Kind::After(after)) => {
+            duration(&place.field("after"), after).map(Timeout::from)
+        }
+        None => place.no_choice(),
+    }
+}
+
+/// Where requests go.
+pub(super) fn target(place: &Place<'_>, message: proto::Target) -> Option<Target> {
+    match message.kind {
+        Some(target::Kind::Service(message)) => {
+            let place = place.field("service");
+            let service = place.parsed("service", &message.service, ServiceKey::parse);
+            let port = port(&place.field("port"), message.port);
+            Some(Target::Service {
+                service: service?,
+                port: port?.get(),
+            })
+        }
+        Some(target::Kind::Backend(key)) => place
+            .parsed("backend", &key, BackendKey::parse)
+            .map(Target::Backend),
+        Some(target::Kind::Invalid(why)) => {
+            choice(&place.field("invalid"), why, invalid_backend).map(Target::Invalid)
+        }
+        None => place.no_choice(),
+    }
+}
+
+fn invalid_backend(why: proto::InvalidBackend) -> Option<InvalidBackend> {
+    match why {
+        proto::InvalidBackend::Unspecified => None,
+        proto::InvalidBackend::NotFound => Some(InvalidBackend::NotFound),
+        proto::InvalidBackend::InvalidKind => Some(InvalidBackend::InvalidKind),
+        proto::InvalidBackend::NotPermitted => Some(InvalidBackend::NotPermitted),
+        proto::InvalidBackend::UnsupportedProtocol => Some(InvalidBackend::UnsupportedProtocol),
+    }
+}
+
+/// From here on `Duration::new` carries over into the seconds, where it could overflow.
+const NANOS_A_SECOND: u32 = 1_000_000_000;

@@ -1,0 +1,136 @@
+//! Both ends of a connection: binds and listeners, services, workloads and backends.
+
+use std::os::unix::ffi::OsStrExt;
+
+use super::value::{address, list};
+use crate::model::{
+    AppProtocol, Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener,
+    ListenerProtocol, Serves, Service, ServicePort, Transport, Workload,
+};
+use crate::proto::{self, backend, host};
+
+impl From<&Bind> for proto::Bind {
+    fn from(bind: &Bind) -> Self {
+        let transport = match bind.transport {
+            Transport::Tcp => proto::Transport::Tcp,
+            Transport::Udp => proto::Transport::Udp,
+        };
+        Self {
+            key: bind.key.to_string(),
+            address: address(&bind.address),
+            port: bind.port.get().into(),
+            transport: transport.into(),
+            gateway: Some((&bind.gateway).into()),
+        }
+    }
+}
+
+impl From<&Listener> for proto::Listener {
+    fn from(listener: &Listener) -> Self {
+        let protocol = match listener.protocol {
+            ListenerProtocol::Http => proto::ListenerProtocol::Http,
+        };
+        Self {
+            key: listener.key.to_string(),
+            bind: listener.bind.to_string(),
+            gateway: Some((&listener.gateway).into()),
+            name: listener.name.clone(),
+            hostname: listener.hostname.as_ref().map(ToString::to_string),
+            protocol: protocol.into(),
+        }
+    }
+}
+
+impl From<&Service> for proto::Service {
+    fn from(service: &Service) -> Self {
+        Self {
+            key: service.key.to_string(),
+            vips: service.vips.iter().map(address).collect(),
+            ports: list(&service.ports),
+        }
+    }
+}
+
+impl From<&ServicePort> for proto::ServicePort {
+    fn from(port: &ServicePort) -> Self {
+        let protocol = match port.protocol {
+            AppProtocol::Http => proto::AppProtocol::Http,
+            AppProtocol::H2c => proto::AppProtocol::H2c,
+        };
+        Self {
+            port: port.port.get().into(),
+            name: port.name.clone(),
+            protocol: protocol.into(),
+        }
+    }
+}
+
+impl From<&Workload> for proto::Workload {
+    fn from(workload: &Workload) -> Self {
+        let health = match workload.health {
+            Health::Ready => proto::Health::Ready,
+            Health::Draining => proto::Health::Draining,
+            Health::NotReady => proto::Health::NotReady,
+        };
+        Self {
+            key: workload.key.to_string(),
+            address: address(&workload.address),
+            node: workload.node.clone(),
+            zone: workload.zone.clone(),
+            health: health.into(),
+            serves: list(&workload.serves),
+        }
+    }
+}
+
+impl From<&Serves> for proto::Serves {
+    fn from(serves: &Serves) -> Self {
+        Self {
+            service: serves.service.to_string(),
+            port: serves.port.get().into(),
+            target_port: serves.target_port.get().into(),
+        }
+    }
+}
+
+impl From<&Backend> for proto::Backend {
+    fn from(backend: &Backend) -> Self {
+        let hosts = match &backend.hosts {
+            Hosts::Static(hosts) => {
+                backend::Hosts::Static(proto::StaticHosts { hosts: list(hosts) })
+            }
+            Hosts::Dns {
+                name,
+                port,
+                refresh,
+            } => backend::Hosts::Dns(proto::DnsHosts {
+                name: name.to_string(),
+                port: port.get().into(),
+                refresh: refresh.map(Into::into),
+            }),
+            Hosts::Unix { path } => backend::Hosts::Unix(path.as_os_str().as_bytes().to_vec()),
+        };
+        let protocol = match backend.protocol {
+            BackendProtocol::Http => proto::BackendProtocol::Http,
+        };
+        Self {
+            key: backend.key.to_string(),
+            hosts: Some(hosts),
+            protocol: protocol.into(),
+        }
+    }
+}
+
+impl From<&Host> for proto::Host {
+    fn from(host: &Host) -> Self {
+        let address = match &host.address {
+            HostAddress::Ip(ip) => host::Address::Ip(address(ip)),
+            HostAddress::Name(name) => host::Address::Name(name.to_string()),
+        };
+        Self {
+            address: Some(address),
+            port: host.port.get().into(),
+            weight: host.weight.get(),
+        }
+    }
+}

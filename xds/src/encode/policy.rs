@@ -1,0 +1,144 @@
+//! Policies and what they aim at.
+
+use super::value::list;
+use crate::model::{
+    AccessLog, Ejection, EscapedSlash, Limits, LogFormat, ObjectName, PathOptions, Policy,
+    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Trust,
+};
+use crate::proto::{self, policy_target, trust};
+
+impl From<&Policy> for proto::Policy {
+    fn from(policy: &Policy) -> Self {
+        let spec = &policy.spec;
+        Self {
+            key: policy.key.to_string(),
+            target: Some((&policy.target).into()),
+            access_log: spec.access_log.as_ref().map(Into::into),
+            limits: (spec.limits != Limits::default()).then(|| (&spec.limits).into()),
+            trust: spec.trust.as_ref().map(Into::into),
+            proxy_protocol: spec.proxy_protocol.as_ref().map(Into::into),
+            path_options: spec.path_options.map(Into::into),
+            retry_budget: spec.retry_budget.map(Into::into),
+            ejection: spec.ejection.map(Into::into),
+        }
+    }
+}
+
+impl From<&PolicyTarget> for proto::PolicyTarget {
+    fn from(target: &PolicyTarget) -> Self {
+        let route = |kind: &str, object: &ObjectName, rule| {
+            policy_target::Kind::Route(proto::RouteTarget {
+                kind: kind.to_owned(),
+                object: Some(object.into()),
+                rule,
+            })
+        };
+        let kind = match target {
+            PolicyTarget::Gateway(name) => policy_target::Kind::Gateway(name.into()),
+            PolicyTarget::Listener(key) => policy_target::Kind::Listener(key.to_string()),
+            PolicyTarget::Route { kind, object } => route(kind, object, None),
+            PolicyTarget::Rule { kind, object, rule } => route(kind, object, Some(rule.clone())),
+            PolicyTarget::Service(key) => policy_target::Kind::Service(key.to_string()),
+            PolicyTarget::Backend(key) => policy_target::Kind::Backend(key.to_string()),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl From<&AccessLog> for proto::AccessLog {
+    fn from(log: &AccessLog) -> Self {
+        let format = match log.format {
+            LogFormat::Text => proto::LogFormat::Text,
+            LogFormat::Json => proto::LogFormat::Json,
+        };
+        Self {
+            off: log.off,
+            format: format.into(),
+            sample_per_million: log.sample_per_million,
+            status_at_least: log.filter.status_at_least.map(Into::into),
+            duration_at_least: log.filter.duration_at_least.map(Into::into),
+        }
+    }
+}
+
+impl From<&Limits> for proto::Limits {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            request_line_bytes: limits.request_line_bytes.map(Into::into),
+            head_bytes: limits.head_bytes.map(Into::into),
+            header_fields: limits.header_fields.map(Into::into),
+            request_body_bytes: limits.request_body_bytes.map(Into::into),
+            head_timeout: limits.head_timeout.map(Into::into),
+            body_idle_timeout: limits.body_idle_timeout.map(Into::into),
+            body_min_rate: limits.body_min_rate,
+            stream_idle_timeout: limits.stream_idle_timeout.map(Into::into),
+            write_idle_timeout: limits.write_idle_timeout.map(Into::into),
+            keep_alive_timeout: limits.keep_alive_timeout.map(Into::into),
+            requests_per_connection: limits.requests_per_connection.map(Into::into),
+            connection_age: limits.connection_age.map(Into::into),
+            connect_timeout: limits.connect_timeout.map(Into::into),
+            response_head_timeout: limits.response_head_timeout.map(Into::into),
+            upstream_connections: limits.upstream_connections.map(Into::into),
+            upstream_pending: limits.upstream_pending.map(Into::into),
+        }
+    }
+}
+
+impl From<&Trust> for proto::Trust {
+    fn from(trust: &Trust) -> Self {
+        let kind = match trust {
+            Trust::Hops(hops) => trust::Kind::Hops(hops.get()),
+            Trust::Sources(networks) => trust::Kind::Sources(proto::Networks {
+                networks: list(networks),
+            }),
+        };
+        Self { kind: Some(kind) }
+    }
+}
+
+impl From<&ProxyProtocolIn> for proto::ProxyProtocolIn {
+    fn from(proxy_protocol: &ProxyProtocolIn) -> Self {
+        let mode = match proxy_protocol.mode {
+            ProxyProtocolMode::Off => proto::ProxyProtocolMode::Off,
+            ProxyProtocolMode::Optional => proto::ProxyProtocolMode::Optional,
+            ProxyProtocolMode::Required => proto::ProxyProtocolMode::Required,
+        };
+        Self {
+            mode: mode.into(),
+            trusted_sources: list(&proxy_protocol.trusted_sources),
+        }
+    }
+}
+
+impl From<PathOptions> for proto::PathOptions {
+    fn from(options: PathOptions) -> Self {
+        let escaped_slash = match options.escaped_slash {
+            EscapedSlash::Keep => proto::EscapedSlash::Keep,
+            EscapedSlash::Reject => proto::EscapedSlash::Reject,
+        };
+        Self {
+            merge_slashes: options.merge_slashes,
+            escaped_slash: escaped_slash.into(),
+        }
+    }
+}
+
+impl From<RetryBudget> for proto::RetryBudget {
+    fn from(budget: RetryBudget) -> Self {
+        Self {
+            percent: budget.percent,
+            floor: budget.floor,
+        }
+    }
+}
+
+impl From<Ejection> for proto::Ejection {
+    fn from(ejection: Ejection) -> Self {
+        Self {
+            consecutive_failures: ejection.consecutive_failures.get(),
+            base: Some(ejection.base.into()),
+            max: Some(ejection.max.into()),
+            max_percent: ejection.max_percent,
+        }
+    }
+}

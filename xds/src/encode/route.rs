@@ -1,0 +1,102 @@
+//! A rule of a route object.
+
+use super::value::{list, texts};
+use crate::model::{
+    Filters, HttpRule, Order, Retry, Route, RouteBackend, SessionLifetime, SessionPersistence,
+    SessionToken, Timeout,
+};
+use crate::proto::{self, session_persistence};
+
+impl From<&Route> for proto::Route {
+    fn from(route: &Route) -> Self {
+        Self {
+            key: route.key.to_string(),
+            listener: route.listener.to_string(),
+            hostnames: texts(&route.hostnames),
+            order: Some((&route.order).into()),
+            rule: Some(proto::route::Rule::Http((&route.rule).into())),
+        }
+    }
+}
+
+impl From<&Order> for proto::Order {
+    fn from(order: &Order) -> Self {
+        Self {
+            created: order.created,
+            object: order.object.clone(),
+            rule: order.rule.into(),
+        }
+    }
+}
+
+impl From<&HttpRule> for proto::HttpRule {
+    fn from(rule: &HttpRule) -> Self {
+        Self {
+            name: rule.name.clone(),
+            matches: list(&rule.matches),
+            filters: filters(&rule.filters),
+            backends: list(&rule.backends),
+            request_timeout: timeout(rule.timeouts.request),
+            backend_request_timeout: timeout(rule.timeouts.backend_request),
+            retry: rule.retry.as_ref().map(Into::into),
+            session: rule.session.as_ref().map(Into::into),
+        }
+    }
+}
+
+/// Most rules and nearly all backends have no filters: nothing is sent for them.
+fn filters(filters: &Filters) -> Option<proto::Filters> {
+    (*filters != Filters::default()).then(|| filters.into())
+}
+
+fn timeout(timeout: Timeout) -> Option<proto::Timeout> {
+    (timeout != Timeout::Default).then(|| timeout.into())
+}
+
+impl From<&RouteBackend> for proto::RouteBackend {
+    fn from(backend: &RouteBackend) -> Self {
+        Self {
+            target: Some((&backend.target).into()),
+            weight: backend.weight,
+            filters: filters(&backend.filters),
+        }
+    }
+}
+
+impl From<&Retry> for proto::Retry {
+    fn from(retry: &Retry) -> Self {
+        let codes = retry.codes.iter().map(|code| code.as_u16().into());
+        Self {
+            attempts: retry.attempts,
+            codes: codes.collect(),
+            backoff: retry.backoff.map(Into::into),
+        }
+    }
+}
+
+impl From<&SessionPersistence> for proto::SessionPersistence {
+    fn from(session: &SessionPersistence) -> Self {
+        Self {
+            token: Some((&session.token).into()),
+            absolute_timeout: session.absolute_timeout.map(Into::into),
+            idle_timeout: session.idle_timeout.map(Into::into),
+        }
+    }
+}
+
+impl From<&SessionToken> for session_persistence::Token {
+    fn from(token: &SessionToken) -> Self {
+        let (name, lifetime) = match token {
+            SessionToken::Header(name) => return Self::Header(name.to_string()),
+            SessionToken::Cookie { name, lifetime } => (name.clone(), lifetime),
+        };
+        let lifetime = match lifetime {
+            SessionLifetime::Session => proto::SessionLifetime::Session,
+            SessionLifetime::Permanent => proto::SessionLifetime::Permanent,
+        };
+        Self::Cookie(proto::SessionCookie {
+            name,
+            lifetime: lifetime.into(),
+        })
+    }
+}

@@ -1,0 +1,163 @@
+//! References between resources that lead nowhere.
+//!
+//! Resources arrive one by one, so a child may be here before its parent: that is no error of the
+//! child. The proxy logs what [`Model::dangling`] lists once a change is complete.
+
+use std::fmt;
+
+use super::{
+    BackendKey, BindKey, Filters, Kind, ListenerKey, Model, PolicyTarget, Route, ServiceKey, Target,
+};
+
+/// A resource that names another which is not in the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dangling {
+    /// Kind of the resource that names the other.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// What it names.
+    pub missing: Missing,
+}
+
+/// What a reference leads to in vain.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Missing {
+    /// A bind.
+    Bind(BindKey),
+    /// A listener.
+    Listener(ListenerKey),
+    /// A service.
+    Service(ServiceKey),
+    /// A port of a service that is there.
+    Port(ServiceKey, u16),
+    /// A backend.
+    Backend(BackendKey),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind(key) => write!(f, "bind `{key}`"),
+            Self::Listener(key) => write!(f, "listener `{key}`"),
+            Self::Service(key) => write!(f, "service `{key}`"),
+            Self::Port(key, port) => write!(f, "port {port} of service `{key}`"),
+            Self::Backend(key) => write!(f, "backend `{key}`"),
+        }
+    }
+}
+
+impl fmt::Display for Dangling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, key, missing } = self;
+        write!(f, "{kind} `{key}` names the {missing}, which is missing")
+    }
+}
+
+impl Model {
+    /// Every reference that leads nowhere, each once, by kind and key of the resource that has it.
+    #[must_use]
+    pub fn dangling(&self) -> Vec<Dangling> {
+        let listeners = self.listeners.values().map(|listener| {
+            let missing = self.missing_bind(&listener.bind);
+            found(Kind::Listener, listener.key.as_str(), missing)
+        });
+        let workloads = self.workloads.values().map(|workload| {
+            let missing = workload
+                .serves
+                .iter()
+                .filter_map(|serves| self.missing_service(&serves.service, serves.port.get()));
+            found(Kind::Workload, workload.key.as_str(), missing)
+        });
+        let routes = self.routes.values().map(|route| {
+            let targets = targets(route).filter_map(|target| self.missing_target(target));
+            let missing = self.missing_listener(&route.listener).into_iter();
+            found(Kind::Route, route.key.as_str(), missing.chain(targets))
+        });
+        let policies = self.policies.values().map(|policy| {
+            let missing = self.missing_policy_target(&policy.target);
+            found(Kind::Policy, policy.key.as_str(), missing)
+        });
+        listeners
+            .chain(workloads)
+            .chain(routes)
+            .chain(policies)
+            .flatten()
+            .collect()
+    }
+
+    fn missing_bind(&self, key: &BindKey) -> Option<Missing> {
+        (!self.binds.contains_key(key)).then(|| Missing::Bind(key.clone()))
+    }
+
+    fn missing_listener(&self, key: &ListenerKey) -> Option<Missing> {
+        (!self.listeners.contains_key(key)).then(|| Missing::Listener(key.clone()))
+    }
+
+    fn missing_backend(&self, key: &BackendKey) -> Option<Missing> {
+        (!self.backends.contains_key(key)).then(|| Missing::Backend(key.clone()))
+    }
+
+    fn missing_service(&self, key: &ServiceKey, number: u16) -> Option<Missing> {
+        let Some(service) = self.services.get(key) else {
+            return Some(Missing::Service(key.clone()));
+        };
+        let known = service.ports.iter().any(|port| port.port.get() == number);
+        (!known).then(|| Missing::Port(key.clone(), number))
+    }
+
+    fn missing_target(&self, target: &Target) -> Option<Missing> {
+        match target {
+            Target::Service { service, port } => self.missing_service(service, *port),
+            Target::Backend(key) => self.missing_backend(key),
+            // Known not to resolve, and said so in the route's status.
+            Target::Invalid(_) => None,
+        }
+    }
+
+    fn missing_policy_target(&self, target: &PolicyTarget) -> Option<Missing> {
+        match target {
+            PolicyTarget::Listener(key) => self.missing_listener(key),
+            PolicyTarget::Service(key) if !self.services.contains_key(key) => {
+                Some(Missing::Service(key.clone()))
+            }
+            PolicyTarget::Backend(key) => self.missing_backend(key),
+            // Objects, of which the model has only parts.
+            PolicyTarget::Service(_)
+            | PolicyTarget::Gateway(_)
+            | PolicyTarget::Route { .. }
+            | PolicyTarget::Rule { .. } => None,
+        }
+    }
+}
+
+/// Everything a route sends requests or copies of them to.
+fn targets(route: &Route) -> impl Iterator<Item = &Target> {
+    let backends = &route.rule.backends;
+    let filters = backends.iter().map(|backend| &backend.filters);
+    backends
+        .iter()
+        .map(|backend| &backend.target)
+        .chain(mirrored(&route.rule.filters))
+        .chain(filters.flat_map(mirrored))
+}
+
+fn mirrored(filters: &Filters) -> impl Iterator<Item = &Target> {
+    filters.mirrors.iter().map(|mirror| &mirror.target)
+}
+
+/// Two backends of one rule may name the same service: it is listed once.
+fn found(kind: Kind, key: &str, missing: impl IntoIterator<Item = Missing>) -> Vec<Dangling> {
+    let mut missing: Vec<Missing> = missing.into_iter().collect();
+    missing.sort();
+    missing.dedup();
+    let dangling = |missing| Dangling {
+        kind,
+        key: key.to_owned(),
+        missing,
+    };
+    missing.into_iter().map(dangling).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! References that lead nowhere, in a small whole model with parts taken out.
+
+use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
+
+use crate::model::*;
+
+/// A Gateway `a/web` with one listener, and a route that sends requests to service `a/shop`.
+fn whole() -> Model {
+    let listener = ListenerKey::new("Gateway", &ObjectName::new("a", "web"), "http");
+    let service = ServiceKey::new(&ObjectName::new("a", "shop"));
+    let mut model = Model::default();
+    for resource in gateway(&listener) {
+        model.insert(resource);
+    }
+    for resource in shop(&service) {
+        model.insert(resource);
+    }
+    model.insert(route(&listener, &service).into());
+    model
+}
+
+fn gateway(listener: &ListenerKey) -> [Resource; 3] {
+    let gateway = ObjectName::new("a", "web");
+    let bind = Bind {
+        key: BindKey::new(Transport::Tcp, PORT.get(), &gateway),
+        address: Ipv4Addr::UNSPECIFIED.into(),
+        port: PORT,
+        transport: Transport::Tcp,
+        gateway: gateway.clone(),
+    };
+    let policy = Policy {
+        key: PolicyKey::new("TrafficPolicy", &gateway, listener.as_str()),
+        target: PolicyTarget::Listener(listener.clone()),
+        spec: PolicySpec::default(),
+    };
+    let listener = Listener {
+        key: listener.clone(),
+        bind: bind.key.clone(),
+        gateway,
+        name: "http".to_owned(),
+        hostname: None,
+        protocol: ListenerProtocol::Http,
+    };
+    [bind.into(), listener.into(), policy.into()]
+}
+
+fn shop(service: &ServiceKey) -> [Resource; 2] {
+    let workload = Workload {
+        key: WorkloadKey::new("Pod", &ObjectName::new("a", "shop"), "10.0.0.1"),
+        address: Ipv4Addr::new(10, 0, 0, 1).into(),
+        node: None,
+        zone: None,
+        health: Health::Ready,
+        serves: vec![Serves {
+            service: service.clone(),
+            port: PORT,
+            target_port: PORT,
+        }],
+    };
+    let service = Service {
+        key: service.clone(),
+        vips: Vec::new(),
+        ports: vec![ServicePort {
+            port: PORT,
+            name: String::new(),
+            protocol: AppProtocol::Http,
+        }],
+    };
+    [service.into(), workload.into()]
+}
+
+/// Two backends of it are the same service.
+fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
+    let object = ObjectName::new("a", "shop");
+    let backend = RouteBackend {
+        target: Target::Service {
+            service: service.clone(),
+            port: PORT.get(),
+        },
+        weight: 1,
+        filters: Filters::default(),
+    };
+    Route {
+        key: RouteKey::new("HTTPRoute", &object, 0, listener),
+        listener: listener.clone(),
+        hostnames: Vec::new(),
+        order: Order {
+            created: 0,
+            object: object.to_string(),
+            rule: 0,
+        },
+        rule: HttpRule {
+            name: None,
+            matches: Vec::new(),
+            filters: Filters::default(),
+            backends: vec![backend.clone(), backend],
+            timeouts: Timeouts::default(),
+            retry: None,
+            session: None,
+        },
+    }
+}
+
+const PORT: NonZeroU16 = NonZeroU16::MIN;
+
+fn texts(model: &Model) -> Vec<String> {
+    model.dangling().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_whole_model_has_no_dangling_references() {
+    assert_eq!(texts(&whole()), Vec::<String>::new());
+}
+
+#[test]
+fn children_without_their_parent_are_listed_once() {
+    let route = "Route `HTTPRoute/a/shop/0/Gateway/a/web/http`";
+    let cases = [
+        (
+            Kind::Bind,
+            "tcp/1/a/web",
+            vec!["Listener `Gateway/a/web/http` names the bind `tcp/1/a/web`".to_owned()],
+        ),
+        (
+            Kind::Listener,
+            "Gateway/a/web/http",
+            vec![
+                format!("{route} names the listener `Gateway/a/web/http`"),
+                "Policy `TrafficPolicy/a/web/Gateway/a/web/http` names the listener \
+                 `Gateway/a/web/http`"
+                    .to_owned(),
+            ],
+        ),
+        (
+            Kind::Service,
+            "Service/a/shop",
+            vec![
+                "Workload `Pod/a/shop/10.0.0.1` names the service `Service/a/shop`".to_owned(),
+                format!("{route} names the service `Service/a/shop`"),
+            ],
+        ),
+    ];
+    for (kind, key, expected) in cases {
+        let mut model = whole();
+        assert!(model.remove(kind, key), "{key}");
+        let expected: Vec<String> = expected
+            .into_iter()
+            .map(|text| format!("{text}, which is missing"))
+            .collect();
+        assert_eq!(texts(&model), expected);
+    }
+}
+
+#[test]
+fn mirrors_and_ports_are_looked_at_too() {
+    let mut model = whole();
+    for service in model.services.values_mut() {
+        service.ports.clear();
+    }
+    for route in model.routes.values_mut() {
+        route.rule.backends.clear();
+        route.rule.filters.mirrors = vec![Mirror {
+            target: Target::Backend(BackendKey::new(&ObjectName::new("a", "copy"))),
+            fraction: None,
+        }];
+    }
+    let route = "Route `HTTPRoute/a/shop/0/Gateway/a/web/http`";
+    assert_eq!(
+        texts(&model),
+        [
+            "Workload `Pod/a/shop/10.0.0.1` names the port 1 of service `Service/a/shop`, \
+             which is missing"
+                .to_owned(),
+            format!("{route} names the backend `Backend/a/copy`, which is missing"),
+        ]
+    );
+}

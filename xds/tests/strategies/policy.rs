@@ -1,0 +1,153 @@
+//! Policies and what they aim at.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use proptest::prelude::*;
+use proptest::{collection::vec, option};
+use xds::model::{
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
+    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout,
+    Trust,
+};
+
+use super::value::{
+    backend_key, duration, listener_key, name, network, object_name, service_key, timeout,
+};
+
+prop_compose! {
+    pub(super) fn policy()(
+        object in object_name(),
+        target in target(),
+        spec in spec(),
+    ) -> Policy {
+        Policy { key: PolicyKey::new("TrafficPolicy", &object, "Gateway/a/b"), target, spec }
+    }
+}
+
+fn target() -> impl Strategy<Value = PolicyTarget> {
+    let kind = || Just("HTTPRoute".to_owned());
+    prop_oneof![
+        object_name().prop_map(PolicyTarget::Gateway),
+        listener_key().prop_map(PolicyTarget::Listener),
+        (kind(), object_name()).prop_map(|(kind, object)| PolicyTarget::Route { kind, object }),
+        (kind(), object_name(), name()).prop_map(|(kind, object, rule)| PolicyTarget::Rule {
+            kind,
+            object,
+            rule
+        }),
+        service_key().prop_map(PolicyTarget::Service),
+        backend_key().prop_map(PolicyTarget::Backend),
+    ]
+}
+
+prop_compose! {
+    fn spec()(
+        access_log in option::of(access_log()),
+        limits in limits(),
+        trust in option::of(prop_oneof![
+            any::<NonZeroU32>().prop_map(Trust::Hops),
+            vec(network(), 0..3).prop_map(Trust::Sources),
+        ]),
+        proxy_protocol in option::of(proxy_protocol()),
+        path_options in option::of(path_options()),
+        retry_budget in option::of(
+            (any::<u32>(), any::<u32>())
+                .prop_map(|(percent, floor)| RetryBudget { percent, floor }),
+        ),
+        ejection in option::of(ejection()),
+    ) -> PolicySpec {
+        PolicySpec {
+            access_log,
+            limits,
+            trust,
+            proxy_protocol,
+            path_options,
+            retry_budget,
+            ejection,
+        }
+    }
+}
+
+prop_compose! {
+    fn access_log()(
+        off in any::<bool>(),
+        format in prop_oneof![Just(LogFormat::Text), Just(LogFormat::Json)],
+        sample_per_million in 0..=1_000_000_u32,
+        status_at_least in option::of(100..=999_u16),
+        duration_at_least in option::of(duration()),
+    ) -> AccessLog {
+        let filter = AccessLogFilter { status_at_least, duration_at_least };
+        AccessLog { off, format, sample_per_million, filter }
+    }
+}
+
+fn count() -> impl Strategy<Value = Option<NonZeroU32>> {
+    option::of(any::<NonZeroU32>())
+}
+
+fn large_count() -> impl Strategy<Value = Option<NonZeroU64>> {
+    option::of(any::<NonZeroU64>())
+}
+
+fn time() -> impl Strategy<Value = Option<Timeout>> {
+    option::of(timeout())
+}
+
+/// Each field from its place in a list: proptest's tuples end at twelve.
+fn limits() -> impl Strategy<Value = Limits> {
+    let counts = prop::array::uniform5(count());
+    let large_counts = prop::array::uniform2(large_count());
+    let times = prop::array::uniform8(time());
+    let rate = option::of(any::<u32>());
+    (counts, large_counts, times, rate).prop_map(|(counts, large_counts, times, rate)| Limits {
+        request_line_bytes: counts[0],
+        head_bytes: counts[1],
+        header_fields: counts[2],
+        upstream_connections: counts[3],
+        upstream_pending: counts[4],
+        request_body_bytes: large_counts[0],
+        requests_per_connection: large_counts[1],
+        head_timeout: times[0],
+        body_idle_timeout: times[1],
+        stream_idle_timeout: times[2],
+        write_idle_timeout: times[3],
+        keep_alive_timeout: times[4],
+        connection_age: times[5],
+        connect_timeout: times[6],
+        response_head_timeout: times[7],
+        body_min_rate: rate,
+    })
+}
+
+prop_compose! {
+    fn proxy_protocol()(
+        mode in prop_oneof![
+            Just(ProxyProtocolMode::Off),
+            Just(ProxyProtocolMode::Optional),
+            Just(ProxyProtocolMode::Required),
+        ],
+        trusted_sources in vec(network(), 0..3),
+    ) -> ProxyProtocolIn {
+        ProxyProtocolIn { mode, trusted_sources }
+    }
+}
+
+prop_compose! {
+    fn path_options()(
+        merge_slashes in any::<bool>(),
+        escaped_slash in prop_oneof![Just(EscapedSlash::Keep), Just(EscapedSlash::Reject)],
+    ) -> PathOptions {
+        PathOptions { merge_slashes, escaped_slash }
+    }
+}
+
+prop_compose! {
+    fn ejection()(
+        consecutive_failures in any::<NonZeroU32>(),
+        base in duration(),
+        max in duration(),
+        max_percent in 0..=100_u32,
+    ) -> Ejection {
+        Ejection { consecutive_failures, base, max, max_percent }
+    }
+}

@@ -1,0 +1,131 @@
+//! A rule of a route object.
+
+use proptest::prelude::*;
+use proptest::{collection::vec, option};
+use xds::model::{
+    HeaderMatch, HttpMatch, HttpRule, Order, PathMatch, Pattern, QueryMatch, Retry, Route,
+    RouteBackend, RouteKey, SessionLifetime, SessionPersistence, SessionToken, StringMatch,
+    Timeouts,
+};
+
+use super::filter::filters;
+use super::value::{
+    duration, header_name, hostname, listener_key, method, name, object_name, status, target,
+    timeout,
+};
+
+prop_compose! {
+    pub(super) fn route()(
+        object in object_name(),
+        listener in listener_key(),
+        hostnames in vec(hostname(), 0..3),
+        created in any::<i64>(),
+        number in any::<u16>(),
+        rule in any::<bool>().prop_flat_map(http_rule),
+    ) -> Route {
+        Route {
+            key: RouteKey::new("HTTPRoute", &object, number, &listener),
+            listener,
+            hostnames,
+            order: Order { created, object: object.to_string(), rule: number },
+            rule,
+        }
+    }
+}
+
+prop_compose! {
+    fn http_rule(prefixes: bool)(
+        name in option::of(name()),
+        matches in vec(http_match(prefixes), 1..3),
+        filters in filters(prefixes),
+        backends in vec(route_backend(prefixes), 0..3),
+        request in timeout(),
+        backend_request in timeout(),
+        retry in option::of(retry()),
+        session in option::of(session()),
+    ) -> HttpRule {
+        let timeouts = Timeouts { request, backend_request };
+        HttpRule { name, matches, filters, backends, timeouts, retry, session }
+    }
+}
+
+prop_compose! {
+    fn http_match(prefixes: bool)(
+        path in path_match(prefixes),
+        method in option::of(method()),
+        mut headers in vec((header_name(), string_match()), 0..3),
+        mut query in vec((name(), string_match()), 0..3),
+    ) -> HttpMatch {
+        headers.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        headers.dedup_by(|(a, _), (b, _)| a == b);
+        query.sort_by(|(a, _), (b, _)| a.cmp(b));
+        query.dedup_by(|(a, _), (b, _)| a == b);
+        let headers = headers.into_iter().map(|(name, value)| HeaderMatch { name, value });
+        let query = query.into_iter().map(|(name, value)| QueryMatch { name, value });
+        HttpMatch { path, method, headers: headers.collect(), query: query.collect() }
+    }
+}
+
+fn path_match(prefixes: bool) -> impl Strategy<Value = PathMatch> {
+    let path = "(/[a-z0-9_~-]{1,5}){0,3}/?".prop_filter("no path", |path| !path.is_empty());
+    (path, pattern(), 0..3_u8).prop_map(move |(path, pattern, kind)| match kind {
+        0 if !prefixes => PathMatch::exact(&path).expect("a path"),
+        1 if !prefixes => PathMatch::Regex(pattern),
+        _ => PathMatch::prefix(&path).expect("a path"),
+    })
+}
+
+fn pattern() -> impl Strategy<Value = Pattern> {
+    "/?[a-z]{0,8}(\\[0-9\\]\\+|\\.\\*|\\|x)?".prop_map(|text| Pattern::parse(&text).expect(&text))
+}
+
+fn string_match() -> impl Strategy<Value = StringMatch> {
+    prop_oneof![
+        any::<String>().prop_map(StringMatch::Exact),
+        pattern().prop_map(StringMatch::Regex),
+    ]
+}
+
+prop_compose! {
+    fn route_backend(prefixes: bool)(
+        target in target(),
+        weight in any::<u32>(),
+        filters in filters(prefixes),
+    ) -> RouteBackend {
+        RouteBackend { target, weight, filters }
+    }
+}
+
+prop_compose! {
+    fn retry()(
+        attempts in any::<u32>(),
+        codes in vec(status(), 0..4),
+        backoff in option::of(duration()),
+    ) -> Retry {
+        Retry { attempts, codes, backoff }
+    }
+}
+
+fn session() -> impl Strategy<Value = SessionPersistence> {
+    let permanent = (name(), duration()).prop_map(|(name, timeout)| {
+        let lifetime = SessionLifetime::Permanent;
+        (SessionToken::Cookie { name, lifetime }, Some(timeout))
+    });
+    let session = (name(), option::of(duration())).prop_map(|(name, timeout)| {
+        let lifetime = SessionLifetime::Session;
+        (SessionToken::Cookie { name, lifetime }, timeout)
+    });
+    let header = (header_name(), option::of(duration()))
+        .prop_map(|(name, timeout)| (SessionToken::Header(name), timeout));
+    (
+        prop_oneof![permanent, session, header],
+        option::of(duration()),
+    )
+        .prop_map(
+            |((token, absolute_timeout), idle_timeout)| SessionPersistence {
+                token,
+                absolute_timeout,
+                idle_timeout,
+            },
+        )
+}

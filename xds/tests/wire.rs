@@ -1,0 +1,106 @@
+//! The wire form keeps every value, and no bytes can do harm.
+
+mod strategies;
+
+use proptest::prelude::*;
+use xds::model::{Kind, Model};
+use xds::{decode, encode};
+
+proptest! {
+    #[test]
+    fn what_is_encoded_decodes_to_the_same(resource in strategies::resource()) {
+        let bytes = encode::resource(&resource);
+        prop_assert_eq!(decode::resource(resource.kind(), &bytes), Ok(resource));
+    }
+
+    #[test]
+    fn a_version_tells_resources_apart(
+        a in strategies::resource(),
+        b in strategies::resource(),
+    ) {
+        let (first, second) = (encode::resource(&a), encode::resource(&b));
+        prop_assert_eq!(a == b, encode::version(&first) == encode::version(&second));
+        prop_assert_eq!(encode::resource(&a.clone()), first);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(
+        kind in strategies::kind(),
+        bytes in prop::collection::vec(any::<u8>(), 0..256),
+    ) {
+        let _ = decode::resource(kind, &bytes);
+    }
+
+    #[test]
+    fn changed_bytes_decode_or_name_what_is_wrong(
+        resource in strategies::resource(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        cut in any::<prop::sample::Index>(),
+        truncated in any::<bool>(),
+    ) {
+        let mut bytes = encode::resource(&resource);
+        for (index, byte) in edits {
+            *index.get_mut(&mut bytes) = byte;
+        }
+        if truncated {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        match decode::resource(resource.kind(), &bytes) {
+            // What decodes is a value like any other.
+            Ok(changed) => {
+                let again = decode::resource(changed.kind(), &encode::resource(&changed));
+                prop_assert_eq!(again, Ok(changed));
+            }
+            Err(problems) => prop_assert!(!problems.to_string().is_empty()),
+        }
+    }
+
+    #[test]
+    fn a_resource_read_as_another_kind_never_panics(
+        resource in strategies::resource(),
+        kind in strategies::kind(),
+    ) {
+        let _ = decode::resource(kind, &encode::resource(&resource));
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored(resource in strategies::resource()) {
+        let mut bytes = encode::resource(&resource);
+        // Field 1000, a varint of 1: what a later version may add.
+        bytes.extend([0xc0, 0x3e, 0x01]);
+        prop_assert_eq!(decode::resource(resource.kind(), &bytes), Ok(resource));
+    }
+
+    #[test]
+    fn a_model_gives_back_what_was_put_in(
+        resources in prop::collection::vec(strategies::resource(), 0..8),
+    ) {
+        let mut model = Model::default();
+        for resource in &resources {
+            model.insert(resource.clone());
+        }
+        let mut copy = Model::default();
+        for resource in model.resources() {
+            copy.insert(resource);
+        }
+        prop_assert_eq!(&copy, &model);
+        for resource in &resources {
+            copy.remove(resource.kind(), resource.key());
+        }
+        prop_assert_eq!(copy, Model::default());
+    }
+}
+
+#[test]
+fn a_version_is_the_same_in_every_process() {
+    // The first half of SHA-256 of nothing (FIPS 180-4).
+    assert_eq!(encode::version(b""), "e3b0c44298fc1c149afbf4c8996fb924");
+}
+
+#[test]
+fn nothing_is_no_resource() {
+    for kind in Kind::ALL {
+        let problems = decode::resource(kind, b"").expect_err("a key is required");
+        assert_eq!(problems.0[0].to_string(), "key: is missing");
+    }
+}
