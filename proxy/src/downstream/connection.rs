@@ -6,7 +6,6 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use rand::RngExt;
 use xds::model::Scheme;
@@ -18,6 +17,7 @@ use crate::request::After;
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::registry::{ClientState, Registered};
+use crate::shard::wheel::Tick;
 
 use super::h1;
 
@@ -33,10 +33,8 @@ pub(crate) struct Client {
     pub(crate) bind: u32,
     /// Requests begun.
     pub(crate) requests: u64,
-    /// When it was accepted.
-    accepted: Instant,
-    /// The share of the oldest age that it may reach, in percent.
-    age_percent: u32,
+    /// When it has to end, so that load spreads again now and then.
+    retires_at: Option<Tick>,
     registered: Registered,
 }
 
@@ -54,10 +52,9 @@ pub(crate) enum Next {
 }
 
 impl Client {
-    /// Whether it was accepted so long ago; some way before that for some, so that clients that
-    /// came together do not come again together.
-    pub(crate) fn is_older_than(&self, age: Duration) -> bool {
-        self.accepted.elapsed() >= age / 100 * self.age_percent
+    /// Whether it has reached its age.
+    pub(crate) fn is_old(&self, now: Tick) -> bool {
+        self.retires_at.is_some_and(|retires_at| now >= retires_at)
     }
 }
 
@@ -80,9 +77,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
         hop: Hop::new(address.ip(), Scheme::Http),
         bind,
         requests: 0,
-        accepted: Instant::now(),
-        age_percent: shard
-            .with_rng(|rng| rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100)),
+        retires_at: retirement(&shard, bind),
     };
     loop {
         client.registered.set(ClientState::Busy);
@@ -96,6 +91,16 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
             return;
         }
     }
+}
+
+/// When a connection that begins now has to end: some way before its age for some, so that clients
+/// that came together do not come again together.
+fn retirement(shard: &Shard, bind: u32) -> Option<Tick> {
+    let snapshot = shard.config.load();
+    let age = snapshot.bind(bind)?.limits.connection_age?;
+    let percent =
+        shard.with_rng(|rng| rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100));
+    Some(shard.now().after(age / 100 * percent))
 }
 
 /// Waits for the next request. `false` where none will come.

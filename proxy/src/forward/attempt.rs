@@ -47,13 +47,18 @@ pub(super) async fn attempt<'a>(
     upload: &mut Upload,
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
-    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster)?;
+    // A clock read costs as much as routing does: the first try begins with the request.
+    let begun = match exchange.work.tried.is_empty() {
+        true => exchange.record.started,
+        false => Instant::now(),
+    };
+    let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster, begun)?;
     let mut attempt = Attempt {
         matched: *matched,
         drawn,
         endpoint,
         booking,
-        begun: Instant::now(),
+        begun,
         until: None,
     };
     let backend_until = matched

@@ -62,6 +62,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         rule: &'a Rule,
         cluster: &'a Cluster,
+        now: Instant,
     ) -> Result<(&'a Endpoint, health::Exchange), Failure> {
         let states: &Upstreams = &self.shard.endpoints;
         let tried = &mut self.work.tried;
@@ -69,7 +70,6 @@ impl<'a> Exchange<'a> {
         let endpoint = if let Some(pinned) = pinned {
             pinned.endpoint
         } else {
-            let now = Instant::now();
             let id = self
                 .shard
                 .with_rng(|rng| states.choose(&cluster.set, tried, now, rng));

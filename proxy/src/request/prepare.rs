@@ -150,13 +150,10 @@ impl<'a> Exchange<'a> {
     /// Whether the client's connection may live on after this request.
     pub(crate) fn persistence(&self) -> Persist {
         let limits = &self.bind.limits;
-        let is_old = limits
-            .connection_age
-            .is_some_and(|age| self.client.is_older_than(age));
         let goes_on = self.received.head.keep_alive
             && !self.shard.draining.get()
             && self.client.requests < limits.requests_per_connection.get()
-            && !is_old;
+            && !self.client.is_old(self.shard.now());
         if goes_on {
             Persist::Keep
         } else {

@@ -115,6 +115,10 @@ impl Upstreams {
         now: Instant,
         rng: &mut impl Rng,
     ) -> Option<Interned> {
+        // Whatever became of the only one, there is no other.
+        if let [only] = &*set.serving {
+            return Some(only.id);
+        }
         let choice = Choice {
             upstreams: self,
             set,
