@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::http::h1::BodyError;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
-use crate::net::{Buffer, Stream};
+use crate::net::{Buffer, CancelHandle, Stream};
 use crate::shard::deadline::{Deadline, Expiry};
 
 /// How a body is delimited on its way out.
@@ -52,7 +52,7 @@ impl<'a> Side<'a> {
     }
 
     /// Sets the deadline of the next operation.
-    fn arm(&self, expiry: Expiry) {
+    pub(crate) fn arm(&self, expiry: Expiry) {
         let left = self
             .until
             .map(|until| until.saturating_duration_since(Instant::now()));
@@ -141,6 +141,8 @@ impl Relay<'_> {
         tap: &mut dyn Tap,
     ) -> Result<(), RelayError> {
         let started = (self.min_rate > 0).then(Instant::now);
+        // One for all reads: a cancellation between two of them ends the next one.
+        let handle = (self.reads == Reads::Cancelable).then(|| self.from.deadline.cancel_handle());
         let mut piece = first;
         loop {
             tap.payload(
@@ -158,7 +160,7 @@ impl Relay<'_> {
                 return Ok(());
             }
             buffer.make_room();
-            piece = if self.fill(buffer).await? == 0 {
+            piece = if self.fill(buffer, handle.clone()).await? == 0 {
                 decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
                 Decoded {
                     payload: 0..0,
@@ -237,6 +239,7 @@ impl Relay<'_> {
         if end > 0 {
             self.to.arm(Expiry::Disconnect);
             let sent = self.to.stream.write(buffer, 0..end).await;
+            self.to.deadline.disarm();
             sent.map_err(|_| self.receiver_failure())?;
         }
         self.send_alone(out).await
@@ -248,24 +251,24 @@ impl Relay<'_> {
         }
         self.to.arm(Expiry::Disconnect);
         let sent = self.to.stream.write_vec(out).await;
+        self.to.deadline.disarm();
         out.clear();
         sent.map_err(|_| self.receiver_failure())
     }
 
-    async fn fill(&self, buffer: &mut Buffer) -> Result<usize, RelayError> {
+    async fn fill(
+        &self,
+        buffer: &mut Buffer,
+        handle: Option<CancelHandle>,
+    ) -> Result<usize, RelayError> {
         // An answer can still go to a sender that gave nothing for too long.
         self.from.arm(Expiry::StopReading);
-        let Side {
-            stream, deadline, ..
-        } = self.from;
-        let read = match self.reads {
-            Reads::Cancelable => {
-                stream
-                    .read_until_canceled(buffer, deadline.cancel_handle())
-                    .await
-            }
-            Reads::ToTheEnd => stream.read(buffer).await,
+        let stream = self.from.stream;
+        let read = match handle {
+            Some(handle) => stream.read_until_canceled(buffer, handle).await,
+            None => stream.read(buffer).await,
         };
+        self.from.deadline.disarm();
         if self.from.deadline.expired() {
             return Err(RelayError::SenderStalled);
         }

@@ -178,7 +178,8 @@ impl Shards {
         // One that dies at once must not take a core with it.
         thread::sleep(SHARD_RESTART_PAUSE);
         if let Err(error) = self.spawn(id) {
-            error!(shard = id, %error, "the shard could not be started again");
+            error!(shard = id, %error, "the shard could not be started; trying again");
+            drop(self.0.events.send(Event::Ended(id)));
         }
     }
 
@@ -291,8 +292,8 @@ fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Ur
     if wait(shards, events, accept_until, || false) == Waited::Interrupted {
         return abandon(shards);
     }
-    shards.ask(|| Ask::StopAccepting);
     shards.ask(|| Ask::Drain);
+    shards.ask(|| Ask::StopAccepting);
     match wait(shards, events, deadline, || shards.clients() == 0) {
         Waited::Over => stop(shards),
         Waited::Interrupted => abandon(shards),

@@ -98,8 +98,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
 fn retirement(shard: &Shard, bind: u32) -> Option<Tick> {
     let snapshot = shard.config.load();
     let age = snapshot.bind(bind)?.limits.connection_age?;
-    let percent =
-        shard.with_rng(|rng| rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100));
+    let percent = shard.with_rng(|rng| rng.random_range(100 - CONNECTION_AGE_JITTER_PERCENT..=100));
     Some(shard.now().after(age / 100 * percent))
 }
 

@@ -82,6 +82,7 @@ async fn read_head(
             match parse_request(buffer.filled(), &limits.head, &mut scan, head) {
                 Ok(Progress::Partial) => {}
                 Ok(Progress::Complete { len }) => {
+                    client.deadline.disarm();
                     scratch
                         .received
                         .keep(buffer.filled().get(..len).unwrap_or_default());
@@ -91,6 +92,7 @@ async fn read_head(
                 Err(error) => return Head::Failed(error.into()),
             }
         }
+        buffer.make_room();
         let read = if buffer.is_empty() {
             read_or_park(client, buffer).await
         } else {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Endpoint;
 use crate::failure::{Blame, Failure, FailureKind};
+use crate::http::h1::Asked;
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
@@ -58,6 +59,7 @@ pub(super) async fn attempt<'a>(
         drawn,
         endpoint,
         booking,
+        asked: exchange.received.asked(),
         begun,
         until: None,
     };
@@ -70,8 +72,9 @@ pub(super) async fn attempt<'a>(
         (request, backend) => request.or(backend),
     };
     let result = attempt.run(exchange, upload, tries).await;
-    if let Err(Ended::Failed(failure)) = &result
+    if let Err(Ended::Failed(failure) | Ended::Final(failure)) = &result
         && failure.kind.blame() == Blame::Upstream
+        && failure.kind != FailureKind::RequestTimeout
     {
         attempt.judge(exchange, Outcome::Failure);
     }
@@ -91,6 +94,7 @@ pub(crate) struct Attempt<'a> {
     pub(super) drawn: Drawn<'a>,
     endpoint: &'a Endpoint,
     booking: health::Exchange,
+    asked: Asked,
     begun: Instant,
     /// When it has to be over.
     pub(crate) until: Option<Instant>,
@@ -189,7 +193,7 @@ async fn half_duplex(
     let (mut request, mut response) = exchange.sides(attempt);
     let relay = Relay {
         from: Side::of(&client.stream, &client.deadline),
-        to: attempt.upstream(connection, &connection.deadline),
+        to: attempt.upload_side(connection, &connection.deadline),
         outward: upload.outward,
         limit: attempt.body_limit(),
         min_rate: 0,
@@ -226,8 +230,18 @@ async fn half_duplex(
 }
 
 impl<'a> Attempt<'a> {
-    /// The endpoint's side of a relay.
-    pub(super) fn upstream<'s>(
+    /// The endpoint, as it gives a response.
+    pub(super) fn download_side<'s>(&self, connection: &'s Connection) -> Side<'s> {
+        Side {
+            stream: &connection.stream,
+            deadline: &connection.deadline,
+            idle: self.matched.rule.limits.stream_idle_timeout,
+            until: self.until,
+        }
+    }
+
+    /// The endpoint, as it takes a request's body.
+    pub(super) fn upload_side<'s>(
         &self,
         connection: &'s Connection,
         deadline: &'s Deadline,
@@ -235,9 +249,14 @@ impl<'a> Attempt<'a> {
         Side {
             stream: &connection.stream,
             deadline,
-            idle: self.matched.rule.limits.stream_idle_timeout,
+            idle: self.matched.rule.limits.body_idle_timeout,
             until: self.until,
         }
+    }
+
+    /// What is left of the time that the route gives; `None` where it gives any.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        self.limited(None)
     }
 
     /// Most bytes that the request's body may have.
@@ -253,8 +272,8 @@ impl<'a> Attempt<'a> {
     /// own timeouts come in place of the default one.
     pub(super) fn head_timeout(&self) -> Option<Duration> {
         match self.until {
-            Some(_) => self.limited(None),
-            None if self.matched.rule.waits_forever => None,
+            Some(_) => self.time_left(),
+            None if self.matched.rule.waits_forever || self.asked == Asked::Upgrade => None,
             None => self.drawn.backend.response_head_timeout,
         }
     }

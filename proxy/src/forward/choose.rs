@@ -25,7 +25,8 @@ impl<'a> Exchange<'a> {
     pub(crate) fn find_session(&self, rule: &'a Rule) -> Option<Pinned<'a>> {
         let policy = rule.session.as_ref()?;
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
-        let token = |known: Known, name: &[u8]| {
+        let token = |name: &[u8]| {
+            let known = Known::of(name);
             let found = fields.iter().filter(|field| field.known == known);
             found
                 .filter(|field| {
@@ -41,8 +42,8 @@ impl<'a> Exchange<'a> {
                 })
         };
         let session = match &policy.token {
-            SessionToken::Cookie { .. } => token(Known::Cookie, b""),
-            SessionToken::Header(name) => token(Known::Other, name.as_str().as_bytes()),
+            SessionToken::Cookie { .. } => token(b"cookie"),
+            SessionToken::Header(name) => token(name.as_str().as_bytes()),
         }?;
         rule.backends.iter().find_map(|backend| {
             let cluster = self.snapshot.cluster(backend.cluster.ok()?);

@@ -1,11 +1,12 @@
 //! The response on its way to the client.
 
+use crate::downstream::connection::Next;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{DownstreamResponse, Persist};
 use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
 use crate::http::head::{Framing, ResponseHead, Version};
-use crate::limits::INTERIM_RESPONSES;
+use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
 use crate::net::Buffer;
 use crate::policy::cors::Cors;
 use crate::relay::{Moved, Outward, Reads, Relay, RelayError, Side};
@@ -82,22 +83,28 @@ impl Download<'_, '_> {
                     Progress::Partial => {}
                 }
             }
+            self.buffer.make_room();
             let read = self.connection.stream.read(self.buffer).await;
             if self.connection.deadline.expired() {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
             match read {
-                Ok(0) if self.buffer.is_empty() => return Err(FailureKind::UpstreamClosed.into()),
-                Ok(0) => {
+                // Nothing came: perhaps the connection was closed before it saw the request.
+                Ok(0) if self.is_silent() => return Err(FailureKind::UpstreamClosed.into()),
+                Err(_) if self.is_silent() => return Err(FailureKind::UpstreamReset.into()),
+                Ok(0) | Err(_) => {
                     return Err(Failure::because(
                         FailureKind::UpstreamGarbage,
                         "head cut short",
                     ));
                 }
                 Ok(_) => {}
-                Err(_) => return Err(FailureKind::UpstreamReset.into()),
             }
         }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.buffer.is_empty() && self.interims == 0
     }
 
     /// RFC 9110 section 15.2: interim responses are passed on, but not to HTTP/1.0.
@@ -126,8 +133,13 @@ impl Download<'_, '_> {
             .encode(side.out, |_, name| {
                 edits.is_some_and(|edits| edits.drops(name))
             });
+            side.client.arm(Expiry::Disconnect);
             let sent = side.client.stream.write_vec(side.out).await;
             side.out.clear();
+            // Back to looking whether the client is still there.
+            let other = self.connection.stream.fd();
+            let watch = Expiry::Watch { other };
+            side.client.deadline.arm(Some(WHEEL_TICK), watch);
             sent.map_err(|_| FailureKind::ClientGone)?;
         }
         self.buffer.consume(length);
@@ -177,9 +189,7 @@ impl Download<'_, '_> {
         side.record.answered = true;
         let switched = side.response.status == 101;
         let relay = Relay {
-            from: self
-                .attempt
-                .upstream(self.connection, &self.connection.deadline),
+            from: self.attempt.download_side(self.connection),
             to: side.client,
             outward: if resent == Framing::Chunked {
                 Outward::Chunked
@@ -209,7 +219,9 @@ impl Download<'_, '_> {
         let reusable = side.response.keep_alive && framing != Framing::UntilClose && uploaded();
         let after = match side.persist {
             Persist::Keep if uploaded() => After::KeepAlive,
-            _ => After::close(side.client.stream),
+            Persist::Close if uploaded() => After::close(side.client.stream),
+            // More of the request may come, and its arrival must not reset what was answered.
+            _ => After::End(Next::Linger),
         };
         let reusable = reusable && !shard.draining.get();
         Ok(Responded::Whole { reusable, after })

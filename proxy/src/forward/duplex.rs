@@ -34,7 +34,7 @@ pub(super) async fn run(
             idle: limits.body_idle_timeout,
             ..Side::of(&client.stream, &reading)
         },
-        to: attempt.upstream(connection, &writing),
+        to: attempt.upload_side(connection, &writing),
         outward: upload.outward,
         limit: attempt.body_limit(),
         min_rate: limits.body_min_rate,
@@ -48,6 +48,7 @@ pub(super) async fn run(
         done: Cell::new(false),
         failure: Cell::new(None),
         replay: Cell::new(upload.replay()),
+        answered: Cell::new(false),
     };
     let upstream_fd = connection.stream.fd();
     let result = {
@@ -58,7 +59,12 @@ pub(super) async fn run(
             uploaded.note(sent, attempt, connection);
         };
         let receiving = async {
+            // The route's patience holds from the start, the default one from the last byte sent.
+            connection
+                .deadline
+                .arm(attempt.time_left(), Expiry::Disconnect);
             let length = download.head(&mut response).await?;
+            uploaded.answered.set(true);
             if download.is_dropped(&mut response, shard, uploaded.replay.get()) {
                 return Err(Ended::Retry);
             }
@@ -75,9 +81,17 @@ pub(super) async fn run(
         .await
     };
     exchange.record.bytes_in = upload.moved.payload;
-    match uploaded.failure.take() {
-        Some(failure) => Err(Ended::Final(failure)),
-        None => result,
+    match (result, uploaded.failure.take()) {
+        // Whoever has the whole response does not mind what became of the request.
+        (Ok(responded), _) => Ok(responded),
+        (Err(_), Some(failure)) => Err(Ended::Final(failure)),
+        // It is not the endpoint's fault that the client took so long.
+        (Err(Ended::Failed(failure)), None)
+            if failure.kind == FailureKind::UpstreamTimeout && !uploaded.done.get() =>
+        {
+            Err(Ended::Final(FailureKind::RequestTimeout.into()))
+        }
+        (result, None) => result,
     }
 }
 
@@ -96,6 +110,7 @@ async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Resu
     out.extend_from_slice(CONTINUE);
     let sent = client.stream.write_vec(out).await;
     out.clear();
+    client.deadline.disarm();
     sent.map_err(|_| FailureKind::ClientGone.into())
 }
 
@@ -105,6 +120,8 @@ struct Uploaded {
     failure: Cell<Option<Failure>>,
     /// Whether all of it that was sent is kept.
     replay: Cell<Replay>,
+    /// Whether the response's head has come.
+    answered: Cell<bool>,
 }
 
 impl Uploaded {
@@ -113,8 +130,10 @@ impl Uploaded {
         match sent {
             Ok(()) => {
                 self.done.set(true);
-                let patience = attempt.head_timeout();
-                connection.deadline.arm(patience, Expiry::Disconnect);
+                if !self.answered.get() {
+                    let patience = attempt.head_timeout();
+                    connection.deadline.arm(patience, Expiry::Disconnect);
+                }
             }
             // The endpoint may have answered before it stopped reading.
             Err(RelayError::ReceiverGone | RelayError::Canceled) => {}

@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
 use crate::net::Buffer;
-use crate::relay::{Moved, Outward, Reads, Relay, Side};
+use crate::relay::{Moved, Outward, Reads, Relay, Side, Tap};
 use crate::request::{After, Exchange};
-use crate::shard::deadline::Deadline;
+use crate::shard::deadline::{Deadline, Expiry};
 use crate::upstream::pool::Connection;
 
 /// Carries a tunnel to its end. `buffer` is what the endpoint has sent of it already.
@@ -43,13 +43,22 @@ pub(super) async fn run(
     };
     let (mut sent, mut received) = (Moved::default(), Moved::default());
     both(
-        up.run(exchange.buffer, &mut sent),
-        down.run(buffer, &mut received),
+        up.run(exchange.buffer, &mut sent, &down.from),
+        down.run(buffer, &mut received, &up.from),
     )
     .await;
     exchange.record.bytes_in += sent.payload;
     exchange.record.bytes_out += received.payload;
     Ok(After::End(Next::Close))
+}
+
+/// Puts the other direction's deadline off whenever this one moves.
+struct KeepsAlive<'a>(&'a Side<'a>);
+
+impl Tap for KeepsAlive<'_> {
+    fn payload(&mut self, _bytes: &[u8]) {
+        self.0.arm(Expiry::StopReading);
+    }
 }
 
 /// One direction of a tunnel.
@@ -60,8 +69,9 @@ struct Direction<'a> {
 
 impl Direction<'_> {
     /// Moves bytes until their sender is done, then tells the receiver so. A direction that breaks
-    /// takes the other one with it.
-    async fn run(&self, buffer: &mut Buffer, moved: &mut Moved) {
+    /// takes the other one with it; one that moves keeps the other one, whose sender may have
+    /// nothing to say.
+    async fn run(&self, buffer: &mut Buffer, moved: &mut Moved, other: &Side<'_>) {
         let relay = Relay {
             from: self.from,
             to: self.to,
@@ -83,7 +93,7 @@ impl Direction<'_> {
                 &mut decoder,
                 waiting,
                 moved,
-                &mut (),
+                &mut KeepsAlive(other),
             )
             .await;
         if ended.is_ok() {

@@ -142,8 +142,9 @@ impl Upload {
             decoder,
             out,
         } = request;
-        let first = std::mem::take(&mut self.first);
-        let pending = !first.payload.is_empty() || !decoder.is_done();
+        let mut first = std::mem::take(&mut self.first);
+        first.done = decoder.is_done();
+        let pending = !first.payload.is_empty() || !first.done;
         self.moved = Moved::default();
         if let Kept::All(kept) = &mut self.kept
             && !kept.is_empty()
@@ -161,6 +162,7 @@ impl Upload {
             kept.truncate(length);
             sent?;
             if done {
+                self.mirrors.drain(..).for_each(|mut feed| feed.end());
                 return Ok(());
             }
         }
@@ -178,14 +180,12 @@ impl Upload {
         result
     }
 
-    /// Takes a body that was there from the start, and what we wrote around it, out of the client's
-    /// buffer: what follows is the next request. To be called however the request went.
+    /// Takes what was decoded of the body, and what we wrote around it, out of the client's buffer:
+    /// what follows is the rest of the body, or the next request. To be called however it went.
     pub(crate) fn settle(&mut self, buffer: &mut Buffer) {
-        if self.whole {
-            buffer.consume(self.sent.front + self.first.consumed);
-            self.first = Decoded::default();
-            self.sent = Segment::default();
-        }
+        buffer.consume(self.sent.front + self.first.consumed);
+        self.first = Decoded::default();
+        self.sent = Segment::default();
     }
 
     /// Settles the body, and gives what was kept of it back to the shard.

@@ -4,6 +4,7 @@ use http::StatusCode;
 use xds::model::Scheme;
 
 use crate::downstream::answer::write_date;
+use crate::downstream::connection::Next;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{Answer, Persist};
 use crate::http::known::Known;
@@ -115,6 +116,7 @@ impl<'a> Exchange<'a> {
             .deadline
             .arm(self.bind.limits.write_idle_timeout, Expiry::Disconnect);
         let sent = self.client.stream.write_vec(out).await;
+        self.client.deadline.disarm();
         sent.map_err(|_| {
             if self.client.deadline.expired() {
                 FailureKind::ClientStalled
@@ -124,7 +126,9 @@ impl<'a> Exchange<'a> {
         })?;
         Ok(match persist {
             Persist::Keep => After::KeepAlive,
-            Persist::Close => After::close(&self.client.stream),
+            Persist::Close if self.work.request_body.is_done() => After::close(&self.client.stream),
+            // The rest of the request may come, and must not reset the answer.
+            Persist::Close => After::End(Next::Linger),
         })
     }
 

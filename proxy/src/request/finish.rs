@@ -79,7 +79,12 @@ impl Exchange<'_> {
         let owner = match (record.rule, record.listener) {
             (Some(rule), _) => Owner::Route(rule.id),
             (None, Some(listener)) => Owner::Listener(listener.id),
-            (None, None) => return,
+            (None, None) => {
+                if let Some(failure) = failure {
+                    counters.refused.count(failure.kind);
+                }
+                return;
+            }
         };
         counters.requests.count(&Series {
             owner,

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use rand::RngExt;
 
@@ -127,15 +128,19 @@ impl<'a> Exchange<'a> {
             chunked,
         });
         let (shard, config) = (Rc::clone(self.shard), self.shard.config.load());
-        let timeout = matched.rule.limits.connect_timeout;
-        let patience = matched.rule.limits.response_head_timeout;
+        let limits = matched.rule.limits;
         monoio::spawn(fenced(Rc::clone(&shard), async move {
             let cluster = config.cluster(index);
-            let Some(connection) = reach(&shard, cluster, timeout).await else {
+            let Some(connection) = reach(&shard, cluster, limits.connect_timeout).await else {
                 return;
             };
-            if copy.send(&connection).await.is_some() {
-                connection.deadline.arm(patience, Expiry::Disconnect);
+            if copy
+                .send(&connection, limits.write_idle_timeout)
+                .await
+                .is_some()
+            {
+                let patience = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
+                connection.deadline.arm(Some(patience), Expiry::Disconnect);
                 discard_answer(&shard, &connection).await;
             }
         }));
@@ -145,9 +150,9 @@ impl<'a> Exchange<'a> {
 async fn reach(
     shard: &Rc<Shard>,
     cluster: &Cluster,
-    timeout: Option<std::time::Duration>,
+    timeout: Option<Duration>,
 ) -> Option<Connection> {
-    let now = std::time::Instant::now();
+    let now = Instant::now();
     let id = shard.with_rng(|rng| shard.endpoints.choose(&cluster.set, &[], now, rng))?;
     connect(shard, cluster, cluster.endpoint(id)?, timeout)
         .await
@@ -175,7 +180,7 @@ impl Shared {
     }
 
     /// Sends the request as it comes; `None` where that broke off.
-    async fn send(&self, connection: &Connection) -> Option<()> {
+    async fn send(&self, connection: &Connection, timeout: Option<Duration>) -> Option<()> {
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
@@ -186,7 +191,9 @@ impl Shared {
             if bytes.is_empty() {
                 return Some(());
             }
+            connection.deadline.arm(timeout, Expiry::Disconnect);
             connection.stream.write_vec(&mut bytes).await.ok()?;
+            connection.deadline.disarm();
         }
     }
 

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use monoio::net::TcpListener;
 
@@ -62,8 +63,12 @@ impl Acceptors {
                 .collect()
         };
         for acceptor in stopping {
-            while is_readable(acceptor.fd) && shard.has_room() {
-                monoio::time::sleep(std::time::Duration::from_millis(1)).await;
+            // New ones may keep coming, so the queue is emptied for a bounded time.
+            for _ in 0..QUEUE_LOOKS {
+                if !is_readable(acceptor.fd) || !shard.has_room() {
+                    break;
+                }
+                monoio::time::sleep(QUEUE_PAUSE).await;
             }
             acceptor.stopped.set(true);
             // An accept must not be dropped (it would leak the connection); this ends it.
@@ -109,6 +114,10 @@ fn canonical(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
     address.set_ip(address.ip().to_canonical());
     address
 }
+
+/// How often the queue of a socket that stops is looked at, and the pause between: 100 ms in all.
+const QUEUE_LOOKS: u32 = 100;
+const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 
 fn is_readable(fd: RawFd) -> bool {
     let mut poll = libc::pollfd {

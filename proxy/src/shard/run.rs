@@ -96,7 +96,11 @@ async fn serve_inbox(shard: &Rc<Shard>, inbox: InboxReader) -> io::Result<()> {
     loop {
         while let Some(ask) = inbox.queue.pop() {
             match ask {
-                Ask::Listen { bind, socket } => Acceptors::listen(shard, bind, socket)?,
+                Ask::Listen { bind, socket } => {
+                    if let Err(error) = Acceptors::listen(shard, bind, socket) {
+                        tracing::error!(shard = shard.id, bind, %error, "cannot accept connections");
+                    }
+                }
                 Ask::Unlisten { bind } => {
                     Acceptors::stop(shard, |of| of == bind).await;
                     shard.clients.close_idle(|of| of == bind);
