@@ -237,6 +237,8 @@ pub const UNASKED_RETRIES: u32 = 1;
 /// Weight of the newest sample in the averages of health and latency: 0.3, so that five samples
 /// make up for five sixths of an average.
 pub const EWMA_ALPHA: f64 = 0.3;
+/// What was measured of an endpoint's latency counts half after this long without a new sample: 1 s.
+pub const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
 /// Added to every latency when endpoints are compared: 1 ms. Below that, scheduling decides who is
 /// quicker; with 100 µs, one of three equal endpoints on a fast network got 5 of 300 requests.
 pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);

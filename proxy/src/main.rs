@@ -57,6 +57,8 @@ fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     start_log(args.log_format)?;
+    // Before anything is served: a signal from here on is a wish for an orderly end.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
     let cpus = Cpus::of_this_process();
     let shards = args.shards.unwrap_or_else(|| cpus.shards());
     let plan = ShardPlan {
@@ -85,7 +87,6 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     let config = local::start(local, published, Box::new(binder))?;
     info!(shards = plan.shards, "ready");
 
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
     let on_signal = signals.handle();
     let watcher = std::thread::Builder::new()
         .name("signals".to_owned())

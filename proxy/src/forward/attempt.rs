@@ -114,7 +114,7 @@ impl<'a> Attempt<'a> {
                 result => return result,
             }
         }
-        let timeout = self.limited(self.matched.rule.limits.connect_timeout);
+        let timeout = self.limited(self.drawn.backend.connect_timeout);
         let shard = exchange.shard;
         let connection = connect(shard, self.drawn.cluster, self.endpoint, timeout).await?;
         self.over(connection, exchange, upload, tries).await
@@ -146,7 +146,6 @@ impl<'a> Attempt<'a> {
             connection: &connection,
             buffer: &mut buffer,
             tries,
-            replay: upload.replay(),
             interims: 0,
         };
         let responded = if upload.whole {
@@ -212,7 +211,7 @@ async fn half_duplex(
         return Err(Ended::Final(FailureKind::ClientGone.into()));
     }
     let length = head?;
-    if download.is_dropped(&mut response, shard) {
+    if download.is_dropped(&mut response, shard, Replay::Possible) {
         return Err(Ended::Retry);
     }
     download
@@ -251,7 +250,7 @@ impl<'a> Attempt<'a> {
         match self.until {
             Some(_) => self.limited(None),
             None if self.matched.rule.waits_forever => None,
-            None => self.matched.rule.limits.response_head_timeout,
+            None => self.drawn.backend.response_head_timeout,
         }
     }
 

@@ -37,8 +37,6 @@ pub(crate) struct Download<'a, 't> {
     /// What was read from the endpoint.
     pub(super) buffer: &'a mut Buffer,
     pub(super) tries: &'a mut Tries<'t>,
-    /// Whether the request could be sent again.
-    pub(super) replay: Replay,
     /// Interim responses that came.
     pub(super) interims: u32,
 }
@@ -137,10 +135,15 @@ impl Download<'_, '_> {
     }
 
     /// Notes how the endpoint did. Whether the response is dropped for another try.
-    pub(super) fn is_dropped(&mut self, side: &mut ResponseSide<'_, '_>, shard: &Shard) -> bool {
+    pub(super) fn is_dropped(
+        &mut self,
+        side: &mut ResponseSide<'_, '_>,
+        shard: &Shard,
+        replay: Replay,
+    ) -> bool {
         let status = side.response.status;
         self.attempt.judge_answer(shard, status, side.record);
-        self.tries.retries_status(status, self.replay)
+        self.tries.retries_status(status, replay)
     }
 
     /// Sends the response whose head has `length` bytes. `uploaded` tells whether the request was

@@ -11,6 +11,7 @@ use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::Exchange;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::upstream::pool::Connection;
+use crate::upstream::retry::Replay;
 
 use super::attempt::{Attempt, Ended};
 use super::download::{Download, Responded};
@@ -43,16 +44,20 @@ pub(super) async fn run(
         .await
         .map_err(Ended::Final)?;
     let (mut request, mut response) = exchange.sides(attempt);
-    let uploaded = Uploaded::default();
+    let uploaded = Uploaded {
+        done: Cell::new(false),
+        failure: Cell::new(None),
+        replay: Cell::new(upload.replay()),
+    };
     let upstream_fd = connection.stream.fd();
     let result = {
         let sending = async {
-            let sent = upload.send_as_it_comes(&relay, &mut request).await;
+            let sent = upload.send_as_it_comes(&relay, &mut request, &uploaded.replay).await;
             uploaded.note(sent, attempt, connection);
         };
         let receiving = async {
             let length = download.head(&mut response).await?;
-            if download.is_dropped(&mut response, shard) {
+            if download.is_dropped(&mut response, shard, uploaded.replay.get()) {
                 return Err(Ended::Retry);
             }
             let done = || uploaded.done.get();
@@ -93,10 +98,11 @@ async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Resu
 }
 
 /// What came of the request's body.
-#[derive(Default)]
 struct Uploaded {
     done: Cell<bool>,
     failure: Cell<Option<Failure>>,
+    /// Whether all of it that was sent is kept.
+    replay: Cell<Replay>,
 }
 
 impl Uploaded {

@@ -1,5 +1,7 @@
 //! The request's body on its way to the backend.
 
+use std::cell::Cell;
+
 use crate::config::Rule;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
@@ -87,7 +89,6 @@ impl Upload {
     pub(crate) fn replay(&self) -> Replay {
         match self.kept {
             Kept::Lost => Replay::Impossible,
-            Kept::Unasked if !self.whole && self.moved.payload > 0 => Replay::Impossible,
             Kept::Unasked | Kept::All(_) => Replay::Possible,
         }
     }
@@ -134,6 +135,7 @@ impl Upload {
         &mut self,
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,
+        replay: &Cell<Replay>,
     ) -> Result<(), RelayError> {
         let RequestSide {
             buffer,
@@ -147,13 +149,16 @@ impl Upload {
             && !kept.is_empty()
         {
             let done = !pending;
+            let length = kept.len();
             let all = Decoded {
-                payload: 0..kept.len(),
-                consumed: kept.len(),
+                payload: 0..length,
+                consumed: length,
                 done,
             };
             let (segment, sent) = relay.send(out, kept, decoder, all, &mut self.moved).await;
+            // Our framing is not kept.
             kept.consume(segment.front);
+            kept.truncate(length);
             sent?;
             if done {
                 return Ok(());
@@ -162,6 +167,7 @@ impl Upload {
         let mut taps = Taps {
             kept: &mut self.kept,
             mirrors: &mut self.mirrors,
+            replay,
         };
         let result = relay
             .run(out, buffer, decoder, first, &mut self.moved, &mut taps)
@@ -194,14 +200,18 @@ impl Upload {
 struct Taps<'a> {
     kept: &'a mut Kept,
     mirrors: &'a mut Vec<Feed>,
+    replay: &'a Cell<Replay>,
 }
 
 impl Tap for Taps<'_> {
     fn payload(&mut self, bytes: &[u8]) {
-        if let Kept::All(buffer) = self.kept
-            && !buffer.append(bytes)
-        {
+        let kept = match self.kept {
+            Kept::All(buffer) => buffer.append(bytes),
+            Kept::Unasked | Kept::Lost => bytes.is_empty(),
+        };
+        if !kept {
             *self.kept = Kept::Lost;
+            self.replay.set(Replay::Impossible);
         }
         self.mirrors.iter_mut().for_each(|feed| feed.more(bytes));
     }

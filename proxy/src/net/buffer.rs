@@ -80,6 +80,11 @@ impl Buffer {
         }
     }
 
+    /// Forgets what is behind the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.end = self.end.min(self.start + len);
+    }
+
     /// Forgets every byte.
     pub fn clear(&mut self) {
         self.start = BUFFER_HEADROOM_BYTES.min(self.memory.len());

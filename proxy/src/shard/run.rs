@@ -78,6 +78,8 @@ async fn housekeeping(shard: Rc<Shard>) {
             .observe(now.saturating_duration_since(due));
         let tick = Tick::at(now.saturating_duration_since(started));
         shard.advance(tick);
+        // An idle shard lets go of old configurations too.
+        drop(shard.config.load());
         shard.log.borrow_mut().flush();
         since_sweep += 1;
         if since_sweep >= POOL_SWEEP_TICKS {

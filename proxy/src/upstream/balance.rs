@@ -207,7 +207,7 @@ impl Choice<'_> {
     /// Health over expected time and load; a heavier endpoint bears more at once.
     fn score(&self, endpoint: EndpointRef) -> f64 {
         self.upstreams.with_endpoint(endpoint.id, |state| {
-            let latency = state.latency().unwrap_or(self.latency) + LATENCY_FLOOR.as_secs_f64();
+            let latency = state.expected_latency(self.latency, self.now) + LATENCY_FLOOR.as_secs_f64();
             let share = self.set.mean_weight / f64::from(endpoint.weight.get());
             state.health() / (latency * (f64::from(state.in_flight()) * share + 1.0))
         })
@@ -218,7 +218,7 @@ impl Choice<'_> {
 /// 256 comes to that.
 const QUICK_DRAWS: u32 = 8;
 /// A second draw must score so many times the first one to replace it: less is noise.
-const CLEARLY_BETTER: f64 = 1.25;
+const CLEARLY_BETTER: f64 = 2.0;
 /// One draw in so many goes to the first endpoint unasked, if that is idle.
 const PROBE_ONE_IN: u32 = 32;
 

@@ -11,7 +11,7 @@ use xds::model::Ejection;
 
 use super::balance::EndpointSet;
 use crate::failure::FailureKind;
-use crate::limits::EWMA_ALPHA;
+use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE};
 use crate::shard::interned::{Interned, Table};
 
 /// How an endpoint did on one request.
@@ -123,24 +123,25 @@ impl Exchange {
     pub fn judge(&self, upstreams: &Upstreams, set: &EndpointSet, outcome: Outcome, now: Instant) {
         match outcome {
             Outcome::Success(head_after) => {
-                self.took(head_after);
+                self.took(head_after, now);
                 self.endpoint.succeeded();
             }
             Outcome::BadAnswer(head_after) => {
-                self.took(head_after);
+                self.took(head_after, now);
                 self.failed(upstreams, set, now);
             }
             Outcome::Failure => self.failed(upstreams, set, now),
         }
     }
 
-    fn took(&self, head_after: Duration) {
+    fn took(&self, head_after: Duration, now: Instant) {
         let seconds = head_after.as_secs_f64();
         // The service goes first: a new endpoint starts from what the others showed.
         let mean = self.service.latency.get().unwrap_or(seconds);
         self.service.latency.set(Some(ewma(mean, seconds)));
-        let own = self.endpoint.latency.get().unwrap_or(mean);
+        let own = self.endpoint.expected_latency(mean, now);
         self.endpoint.latency.set(Some(ewma(own, seconds)));
+        self.endpoint.measured.set(Some(now));
     }
 
     fn failed(&self, upstreams: &Upstreams, set: &EndpointSet, now: Instant) {
@@ -187,6 +188,8 @@ impl ServiceState {
 pub struct EndpointState {
     health: Cell<f64>,
     latency: Cell<Option<f64>>,
+    /// When `latency` was last brought up to date.
+    measured: Cell<Option<Instant>>,
     requests: Cell<u64>,
     in_flight: Cell<u32>,
     consecutive_failures: Cell<u32>,
@@ -199,6 +202,7 @@ impl Default for EndpointState {
         Self {
             health: Cell::new(1.0),
             latency: Cell::new(None),
+            measured: Cell::new(None),
             requests: Cell::new(0),
             in_flight: Cell::new(0),
             consecutive_failures: Cell::new(0),
@@ -250,8 +254,15 @@ impl EndpointState {
         self.health.get()
     }
 
-    pub(super) fn latency(&self) -> Option<f64> {
-        self.latency.get()
+    /// Seconds that a request would take: what was measured, drifting to the service's `mean` as
+    /// it grows old. Otherwise an endpoint that was slow once would never be asked again.
+    pub(super) fn expected_latency(&self, mean: f64, now: Instant) -> f64 {
+        let (Some(own), Some(measured)) = (self.latency.get(), self.measured.get()) else {
+            return mean;
+        };
+        let age = now.saturating_duration_since(measured);
+        let left = (-age.as_secs_f64() / LATENCY_HALF_LIFE.as_secs_f64()).exp2();
+        mean + (own - mean) * left
     }
 
     pub(super) fn in_flight(&self) -> u32 {

@@ -48,8 +48,12 @@ fn clean_request(got: &Message) -> Result<(), String> {
         "not exactly one Host"
     } else if got.values("TE").iter().any(|te| *te != "trailers") {
         "TE with more than `trailers`"
-    } else if got.has("Connection") && !upgrade && !got.has("TE") {
-        "Connection without an upgrade"
+    } else if got
+        .values("Connection")
+        .iter()
+        .any(|option| !(upgrade || is_te(option)))
+    {
+        "Connection that asks for more than an upgrade or TE"
     } else if [
         "Keep-Alive",
         "Proxy-Connection",
@@ -66,6 +70,11 @@ fn clean_request(got: &Message) -> Result<(), String> {
         return Ok(());
     };
     Err(format!("forwarded with {wrong}: {got}"))
+}
+
+/// RFC 9110 section 10.1.4: who sends TE names it in Connection.
+fn is_te(option: &str) -> bool {
+    option.eq_ignore_ascii_case("te")
 }
 
 fn parts(expected: &Expectation, got: &Message) -> Result<(), String> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::case::{Case, Connection, Presence};
 use crate::judge;
-use crate::support::{Client, Cut, Driver, Gateway, Message, Origin, client, gateway, origin, raw};
+use crate::support::{Client, Driver, Gateway, Message, Origin, client, gateway, origin, raw};
 
 /// A gateway with lanes: listeners that each lead to an origin of their own.
 pub(crate) struct Track {
@@ -119,8 +119,7 @@ fn answers(client: &mut Client, case: &Case) -> Result<(), String> {
             method.next().unwrap_or("GET")
         };
         if *presence == Presence::BreaksOff {
-            broken_off(client.reply_to(method))?;
-            continue;
+            return broken_off(client, method);
         }
         let got = match pending.take() {
             Some(message) => message,
@@ -149,11 +148,14 @@ fn next_reply(client: &mut Client, method: &str, status: &str) -> Result<Message
     }
 }
 
-fn broken_off(reply: Result<Message, Cut>) -> Result<(), String> {
-    match reply {
-        Err(cut) if cut.by_peer() && cut.so_far.status() != 0 => Ok(()),
-        // A body that breaks before anything was sent on may become a refusal of ours.
-        Ok(message) if message.status() == 502 => Ok(()),
+/// A response that breaks off; one that broke before any of it was sent on may become a refusal.
+fn broken_off(client: &mut Client, method: &str) -> Result<(), String> {
+    match client.reply_to(method) {
+        Err(cut) if cut.by_peer() && !cut.is_empty() => Ok(()),
+        Ok(message) if message.status() == 502 => {
+            client.finishes();
+            Ok(())
+        }
         other => Err(format!(
             "a response that breaks off should have come, not {other:?}"
         )),
@@ -200,9 +202,8 @@ fn forwarded(origin: &Origin, case: &Case) -> Result<(), String> {
     if !refusals.is_empty() {
         return Err(format!("the origin was sent malformed bytes: {refusals:?}"));
     }
-    if case.partial {
-        got.retain(|request| request.complete);
-    }
+    // Of a partial case before this one, the beginning may have come only now.
+    got.retain(|request| request.complete || request.target() != PARTIAL);
     if case.verdict.connection == Connection::GoesOn
         && got.last().is_some_and(|r| r.target() == AFTER)
     {
@@ -241,6 +242,9 @@ const LANES: usize = 8;
 
 /// Boundaries at each end of a case that are tried; enough for every byte of all but the huge ones.
 const EDGE: usize = 300;
+
+/// The target of partial cases, so that what comes late of one is not taken for another's.
+const PARTIAL: &str = "/partial";
 
 /// The path of the request that shows that a connection goes on.
 const AFTER: &str = "/after-the-case";

@@ -1,7 +1,7 @@
 //! The gateway under test: a process of its own with a configuration, a log and an end.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::config::Config;
+use super::port::free_ports;
 use super::{Client, Driver, Origin, PATIENCE, client};
 
 /// A gateway with one listener `http` and nothing behind it.
@@ -299,15 +300,15 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn waits_for_log(&self, words: &str) {
         let guard = self.log.text.lock().expect("no holder panics");
-        let (guard, _) = self
+        let (text, _) = self
             .log
             .grown
             .wait_timeout_while(guard, PATIENCE, |text| !text.contains(words))
             .expect("no holder panics");
-        assert!(
-            guard.contains(words),
-            "the log never says `{words}`:\n{guard}"
-        );
+        // A failure with the lock held would poison it for whoever prints the log.
+        let log = text.clone();
+        drop(text);
+        assert!(log.contains(words), "the log never says `{words}`:\n{log}");
     }
 
     /// Replaces its configuration by another one's, on the same ports.
@@ -445,16 +446,6 @@ impl Log {
             self.grown.notify_all();
         }
     }
-}
-
-/// Ports that were free a moment ago.
-pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    let held: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port"))
-        .collect();
-    held.iter()
-        .map(|l| l.local_addr().expect("bound").port())
-        .collect()
 }
 
 fn binary() -> PathBuf {

@@ -13,6 +13,7 @@ mod gateway;
 mod message;
 mod origin;
 mod pattern;
+mod port;
 mod reply;
 mod wire;
 
@@ -21,10 +22,11 @@ use std::time::Duration;
 pub(crate) use client::{Client, Cut, Ending, client};
 pub(crate) use driver::Driver;
 pub(crate) use gate::{Gate, Tally};
-pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, free_ports, gateway};
+pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, gateway};
 pub(crate) use message::{Framing, Message};
 pub(crate) use origin::{Origin, origin, refused};
 pub(crate) use pattern::{pattern, same_bytes};
+pub(crate) use port::free_ports;
 pub(crate) use reply::{Reply, chunked, ok, raw, status};
 pub(crate) use wire::{Broken, Wire};
 

@@ -129,12 +129,13 @@ impl Origin {
     #[track_caller]
     pub(crate) fn requests(&self) -> Vec<Message> {
         let log = self.log();
+        let (requests, refusals) = (log.requests.clone(), log.refusals.clone());
+        drop(log);
         assert!(
-            log.refusals.is_empty(),
-            "the origin was sent malformed bytes: {:?}",
-            log.refusals
+            refusals.is_empty(),
+            "the origin was sent malformed bytes: {refusals:?}"
         );
-        log.requests.clone()
+        requests
     }
 
     /// Takes the requests so far out of the log, and complaints about malformed ones.
@@ -212,7 +213,13 @@ impl Origin {
             .changed
             .wait_timeout_while(guard, PATIENCE, |log| !holds(log))
             .expect("no holder panics");
-        assert!(holds(&guard), "the origin got only {:?}", guard.requests);
+        let (held, got) = (holds(&guard), guard.requests.len());
+        drop(guard);
+        assert!(
+            held,
+            "the origin got only {got} requests: {:?}",
+            self.requests()
+        );
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -281,6 +288,13 @@ fn unscripted(method: &str) -> Reply {
     }
 }
 
+/// A request whose head has been read.
+struct Request {
+    /// Its number among all that the origin got.
+    number: usize,
+    head: Message,
+}
+
 /// Whether a connection goes on after a step.
 #[derive(PartialEq, Eq)]
 enum Then {
@@ -313,8 +327,8 @@ impl Connection<'_> {
             };
             let last = head.says_close();
             let reply = self.choose(&head);
-            let index = self.record(head, framing);
-            if self.run(&reply, Some(index)) == Then::End || last {
+            let request = self.record(head, framing);
+            if self.run(&reply, Some(&request)) == Then::End || last {
                 return;
             }
         }
@@ -336,17 +350,20 @@ impl Connection<'_> {
             .unwrap_or_else(|| unscripted(head.method()))
     }
 
-    fn record(&self, mut head: Message, framing: Framing) -> usize {
+    fn record(&self, mut head: Message, framing: Framing) -> Request {
         head.framing = framing;
         head.complete = framing == Framing::Nothing || framing == Framing::Length(0);
         head.connection = self.number;
         let mut log = self.shared.log.lock().expect("no holder panics");
-        log.requests.push(head);
+        log.requests.push(head.clone());
         self.shared.changed.notify_all();
-        log.taken + log.requests.len() - 1
+        Request {
+            number: log.taken + log.requests.len() - 1,
+            head,
+        }
     }
 
-    fn run(&mut self, reply: &Reply, request: Option<usize>) -> Then {
+    fn run(&mut self, reply: &Reply, request: Option<&Request>) -> Then {
         for step in &reply.steps {
             let done = match step {
                 Step::ReadBody => self.read_body(request),
@@ -374,14 +391,19 @@ impl Connection<'_> {
         Then::GoOn
     }
 
-    fn read_body(&mut self, request: Option<usize>) -> Result<(), Broken> {
-        let Some(number) = request else { return Ok(()) };
-        let Some(mut message) = self.log().of(number).map(|message| message.clone()) else {
+    /// Reads the body of a request, and puts both in the log unless a test has taken the request.
+    fn read_body(&mut self, request: Option<&Request>) -> Result<(), Broken> {
+        let Some(request) = request else {
             return Ok(());
         };
+        let mut message = request.head.clone();
+        // Whoever waits for the word to go on gets it (RFC 9110 section 10.1.1).
+        if message.has("Expect") {
+            self.wire.write(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
         let framing = message.framing;
         let read = self.wire.body(&mut message, framing);
-        if let Some(slot) = self.log().of(number) {
+        if let Some(slot) = self.log().of(request.number) {
             *slot = message;
         }
         self.shared.changed.notify_all();

@@ -210,7 +210,14 @@ impl Wire {
 
     fn fill(&mut self) -> Result<(), Broken> {
         let mut buffer = [0; 16 * 1024];
-        match self.stream.read(&mut buffer) {
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                // The end of a ring in this process interrupts what waits with a deadline.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(0) => Err(Broken::Closed),
             Ok(count) => {
                 self.ahead.extend_from_slice(&buffer[..count]);

@@ -81,6 +81,8 @@ on_both_drivers! {
         client.gets("/");
         origin.waits_for_requests(1);
         gateway.signal(Signal::Term);
+        // Two signals of one kind that come together are one.
+        gateway.waits_for_log("draining");
         gateway.signal(Signal::Term);
         gateway.waits_for_exit();
         client.expects_end();

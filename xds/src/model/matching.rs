@@ -96,11 +96,12 @@ impl fmt::Display for Pattern {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "the path `{0}` must start with `/`, have only characters of a URI path, and no `//`, `/./`, \
-     `/../` or `%2f`"
+     `/../`, `%2f` or `%00`"
 )]
 pub struct InvalidPath(pub String);
 
-/// How a rule matches the path. Build through the constructors.
+/// How a rule matches the path. Build through the constructors, which put a path into the form that
+/// request paths are matched in: `/a%62%c3%a9` is `/ab%C3%A9`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathMatch {
     /// The whole path, case-sensitive.
@@ -117,7 +118,7 @@ impl PathMatch {
     /// # Errors
     /// No valid path of a match.
     pub fn exact(path: &str) -> Result<Self, InvalidPath> {
-        check_path(path).map(|()| Self::Exact(path.to_owned()))
+        normal_path(path).map(Self::Exact)
     }
 
     /// Matches these leading segments; a trailing slash means nothing.
@@ -125,27 +126,56 @@ impl PathMatch {
     /// # Errors
     /// No valid path of a match.
     pub fn prefix(path: &str) -> Result<Self, InvalidPath> {
-        check_path(path)?;
-        Ok(Self::Prefix(
-            path.strip_suffix('/').unwrap_or(path).to_owned(),
-        ))
+        let mut path = normal_path(path)?;
+        if path.ends_with('/') {
+            path.pop();
+        }
+        Ok(Self::Prefix(path))
     }
 }
 
 /// The rules of Gateway API's `HTTPPathMatch`: what a normalised request path can never equal is
 /// refused, so that a rule which cannot match does not go unnoticed.
-fn check_path(path: &str) -> Result<(), InvalidPath> {
-    let lower = path.to_ascii_lowercase();
-    let unreachable = ["//", "/./", "/../", "%2f"]
-        .iter()
-        .any(|part| lower.contains(part))
-        || lower.ends_with("/.")
-        || lower.ends_with("/..");
-    if path.starts_with('/') && !unreachable && is_uri_path(path) {
-        Ok(())
-    } else {
-        Err(InvalidPath(path.to_owned()))
+fn normal_path(path: &str) -> Result<String, InvalidPath> {
+    let invalid = || InvalidPath(path.to_owned());
+    if !path.starts_with('/') || !is_uri_path(path) {
+        return Err(invalid());
     }
+    // Judged in normal form: an escaped dot is a dot.
+    let normal = normal_escapes(path);
+    let unreachable = ["//", "/./", "/../", "%2F", "%00"]
+        .iter()
+        .any(|part| normal.contains(part))
+        || normal.ends_with("/.")
+        || normal.ends_with("/..");
+    if unreachable {
+        Err(invalid())
+    } else {
+        Ok(normal)
+    }
+}
+
+/// Unreserved characters unescaped, other escapes in upper case (RFC 3986 section 6.2.2), of a path
+/// with whole escapes.
+fn normal_escapes(path: &str) -> String {
+    let mut parts = path.split('%');
+    let mut normal = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+        match u8::from_str_radix(digits, 16) {
+            Ok(byte) if is_unreserved(byte) => normal.push(char::from(byte)),
+            _ => {
+                normal.push('%');
+                normal.push_str(&digits.to_ascii_uppercase());
+            }
+        }
+        normal.push_str(rest);
+    }
+    normal
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
 /// Whether a text is made of RFC 3986 `pchar` and `/`, with whole percent escapes.
@@ -261,13 +291,52 @@ mod tests {
     }
 
     #[test]
+    fn paths_are_held_as_requests_come() {
+        for (path, normal) in [
+            ("/a%62", "/ab"),
+            ("/%7Euser%2D%5f", "/~user-_"),
+            ("/%c3%a9", "/%C3%A9"),
+            ("/%2562", "/%2562"),
+            ("/a%20b%3a", "/a%20b%3A"),
+            ("/a/%2Eb", "/a/.b"),
+        ] {
+            assert_eq!(PathMatch::exact(path), Ok(PathMatch::Exact(normal.into())));
+            assert_eq!(
+                PathMatch::prefix(&format!("{path}/")),
+                Ok(PathMatch::Prefix(normal.into()))
+            );
+        }
+    }
+
+    #[test]
     fn paths_of_matches_follow_gateway_api() {
         for path in ["/", "/a.b/..c", "/%7euser", "/a:b@c,d;e=f", "/a/.b"] {
             assert!(PathMatch::exact(path).is_ok(), "{path}");
         }
         let bad = [
-            "", "a", "//", "/a//b", "/./a", "/a/../b", "/a/.", "/a/..", "/a%2Fb", "/a%2fb", "/a?b",
-            "/a#b", "/a b", "/%", "/%4", "/%zz", "/\u{e9}", "/a\r\n", "/<a>",
+            "",
+            "a",
+            "//",
+            "/a//b",
+            "/./a",
+            "/a/../b",
+            "/a/.",
+            "/a/..",
+            "/a%2Fb",
+            "/a%2fb",
+            "/a?b",
+            "/a/%2e%2E/b",
+            "/a/.%2e",
+            "/%2e",
+            "/a%00",
+            "/a#b",
+            "/a b",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/\u{e9}",
+            "/a\r\n",
+            "/<a>",
         ];
         for path in bad {
             assert!(PathMatch::exact(path).is_err(), "{path}");

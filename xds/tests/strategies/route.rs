@@ -67,7 +67,8 @@ prop_compose! {
 }
 
 fn path_match(prefixes: bool) -> impl Strategy<Value = PathMatch> {
-    let path = "(/[a-z0-9_~-]{1,5}){0,3}/?".prop_filter("no path", |path| !path.is_empty());
+    let path = "(/([a-z0-9_~-]|%[4-7][0-9a-f]){1,5}){0,3}/?"
+        .prop_filter("no path", |path| !path.is_empty());
     (path, pattern(), 0..3_u8).prop_map(move |(path, pattern, kind)| match kind {
         0 if !prefixes => PathMatch::exact(&path).expect("a path"),
         1 if !prefixes => PathMatch::Regex(pattern),

@@ -100,13 +100,18 @@ pub(super) fn header_name(text: &str) -> Verdict {
     ))
 }
 
-/// The value of a header field.
+/// The value of a header field: words of printable ASCII, one space or tab between two of them.
 pub(super) fn header_value(text: &str) -> Verdict {
     length(text, 1, 4096)?;
-    if text.bytes().any(|b| b.is_ascii_control() && b != b'\t') {
-        return Err("has a control character: a header cannot carry it".to_owned());
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_graphic());
+    if text.split([' ', '\t']).all(is_word) {
+        return Ok(());
     }
-    Ok(())
+    Err(
+        "is not a header's value: use printable ASCII, with at most one space or tab in a row and \
+         none at the ends"
+            .to_owned(),
+    )
 }
 
 /// A key of a Secret or `ConfigMap`.
@@ -211,7 +216,11 @@ mod tests {
                 &["X-A", "x.y", "a|b"],
                 &["", "a b", "a:b", "ä"],
             ),
-            (header_value, &["a b", "a\tb", "ü"], &["", "a\nb", "a\0"]),
+            (
+                header_value,
+                &["a b", "a\tb", "~!", "^a$"],
+                &["", "a\nb", "a\0", "ü", "a  b", " a", "a\t"],
+            ),
             (data_key, &["tls.crt", "_x", "A"], &["", ".", "..a", "a/b"]),
             (
                 qualified,

@@ -163,6 +163,7 @@ fn in_words(expected: &str) -> &str {
         "u16" => "an integer from 0 to 65535",
         "a nonzero u16" => "an integer from 1 to 65535",
         "u32" => "an integer from 0 to 4294967295",
+        "a nonzero u32" => "an integer from 1 to 4294967295",
         "i64" => "an integer",
         struct_ if struct_.starts_with("struct ") => "a mapping",
         other => other,

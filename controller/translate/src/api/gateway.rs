@@ -40,7 +40,7 @@ pub struct GatewaySpec {
 pub struct Listener {
     /// Its name in the Gateway.
     pub name: String,
-    /// Hosts it answers for; none or empty means every host.
+    /// Hosts it answers for; none means every host.
     #[serde(default)]
     pub hostname: Option<String>,
     /// Its port.

@@ -1,5 +1,7 @@
 //! HTTPRoute.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use super::{HttpBackendRef, HttpRouteFilter, ObjectMeta, ParentReference};
@@ -192,7 +194,7 @@ pub struct HttpRouteRetry {
     pub codes: Vec<u16>,
     /// Extra tries.
     #[serde(default)]
-    pub attempts: Option<u32>,
+    pub attempts: Option<NonZeroU32>,
     /// Least wait before a retry.
     #[serde(default)]
     pub backoff: Option<String>,
@@ -202,21 +204,21 @@ pub struct HttpRouteRetry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPersistence {
+    /// Name of the cookie or of the header; ours to choose where there is none.
+    #[serde(default)]
+    pub session_name: Option<String>,
     /// A session ends so long after it began.
     #[serde(default)]
     pub absolute_timeout: Option<String>,
-    /// A session ends so long after its last request.
+    /// A session ends so long after its last request. Gateway API had it up to v1.5.
     #[serde(default)]
     pub idle_timeout: Option<String>,
     /// Where the token lives.
     #[serde(rename = "type", default)]
     pub kind: SessionPersistenceType,
-    /// The cookie.
+    /// More about the cookie.
     #[serde(default)]
-    pub cookie: Option<CookieConfig>,
-    /// The header.
-    #[serde(default)]
-    pub header: Option<HeaderConfig>,
+    pub cookie_config: Option<CookieConfig>,
 }
 
 /// Where a session's token lives.
@@ -233,15 +235,9 @@ pub enum SessionPersistenceType {
 }
 
 /// The cookie of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CookieConfig {
-    /// Its name; ours to choose where there is none.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// Its path.
-    #[serde(default)]
-    pub path: Option<String>,
     /// Whether the browser keeps it.
     #[serde(default)]
     pub lifetime_type: CookieLifetime,
@@ -255,11 +251,4 @@ pub enum CookieLifetime {
     /// Until the browser closes.
     #[default]
     Session,
-}
-
-/// The header of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct HeaderConfig {
-    /// Its name.
-    pub name: String,
 }

@@ -35,9 +35,9 @@ pub use gateway::{
     SecretObjectReference, TlsMode,
 };
 pub use http_route::{
-    CookieConfig, CookieLifetime, HeaderConfig, HttpHeaderMatch, HttpPathMatch,
-    HttpQueryParamMatch, HttpRoute, HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec,
-    HttpRouteTimeouts, PathMatchType, SessionPersistence, SessionPersistenceType, ValueMatchType,
+    CookieConfig, CookieLifetime, HttpHeaderMatch, HttpPathMatch, HttpQueryParamMatch, HttpRoute,
+    HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, PathMatchType,
+    SessionPersistence, SessionPersistenceType, ValueMatchType,
 };
 pub use meta::ObjectMeta;
 pub use parent_ref::ParentReference;

@@ -40,7 +40,6 @@ pub struct ReferenceGrantFrom {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReferenceGrantTo {
     /// Group.
-    #[serde(default)]
     pub group: String,
     /// Kind.
     pub kind: String,

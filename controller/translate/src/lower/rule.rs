@@ -1,5 +1,7 @@
 //! One rule of an HTTPRoute.
 
+use std::num::NonZeroU32;
+
 use http::StatusCode;
 use xds::model::{
     Filters, GatewayDuration, HttpRule, ObjectName, Retry, RouteBackend, Timeout, Timeouts,
@@ -170,7 +172,7 @@ fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
     let backoff = spec.backoff.as_deref();
     let backoff = backoff.and_then(|text| notes.keep(duration(text, "retry.backoff")));
     Retry {
-        attempts: spec.attempts.unwrap_or(DEFAULT_ATTEMPTS),
+        attempts: spec.attempts.map_or(DEFAULT_ATTEMPTS, NonZeroU32::get),
         codes,
         backoff: backoff.map(|duration| duration.0),
     }

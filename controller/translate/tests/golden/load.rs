@@ -1,7 +1,6 @@
 //! The objects of a case: admitted, or for cases of what no file gets past `admit` with (but a
 //! cluster with other definitions might hold) only parsed.
 
-use saphyr::{LoadableYamlNode as _, ScalarOwned, YamlOwned};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use translate::Object;
@@ -10,10 +9,11 @@ use translate::api::{
     Backend, EndpointSlice, Gateway, HttpRoute, ReferenceGrant, Secret, Service, TrafficPolicy,
 };
 
+use super::yaml;
+
 pub(crate) fn objects(text: &str) -> Vec<Object> {
     if text.lines().any(|line| line == "#! unadmitted") {
-        let documents = YamlOwned::load_from_str(text).expect("YAML");
-        return documents.iter().map(|it| parsed(json(it))).collect();
+        return yaml::documents(text).into_iter().map(parsed).collect();
     }
     let admitted = admit(&[Source::new("case.yaml", text)]);
     let mut errors = admitted.findings.iter();
@@ -49,21 +49,4 @@ fn typed<T: DeserializeOwned + Into<Object>>(object: Value) -> Object {
     serde_json::from_value::<T>(object)
         .expect("an object")
         .into()
-}
-
-fn json(node: &YamlOwned) -> Value {
-    match node {
-        YamlOwned::Value(ScalarOwned::Null) => Value::Null,
-        YamlOwned::Value(ScalarOwned::Boolean(value)) => (*value).into(),
-        YamlOwned::Value(ScalarOwned::Integer(value)) => (*value).into(),
-        YamlOwned::Value(ScalarOwned::FloatingPoint(value)) => value.into_inner().into(),
-        YamlOwned::Value(ScalarOwned::String(value)) => value.as_str().into(),
-        YamlOwned::Sequence(items) => items.iter().map(json).collect(),
-        YamlOwned::Mapping(entries) => {
-            let key = |key: &YamlOwned| key.as_str().expect("a text").to_owned();
-            let entries = entries.iter().map(|(name, value)| (key(name), json(value)));
-            Value::Object(entries.collect())
-        }
-        other => panic!("{other:?} has no place in a case"),
-    }
 }

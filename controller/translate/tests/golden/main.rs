@@ -7,6 +7,7 @@ mod debug_text;
 mod load;
 mod options;
 mod render;
+mod yaml;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use xds::model::PathMatch;
 
 use super::{EscapedSlash, HostBuffer, PathError, PathOptions, normalise_host, normalise_target};
 use crate::http::authority::MAX_HOST_BYTES;
@@ -158,6 +159,15 @@ proptest! {
             let path = once.split('?').next().unwrap_or_default();
             prop_assert!(path.split('/').all(|segment| segment != "." && segment != ".."));
             prop_assert!(!merge || !path.contains("//"));
+        }
+    }
+
+    #[test]
+    fn the_paths_of_rules_are_normalised_like_those_of_requests(
+        path in "/([a/.]|%[0-9a-fA-F]{2}){0,12}",
+    ) {
+        if let Ok(PathMatch::Exact(rule)) = PathMatch::exact(&path) {
+            prop_assert_eq!(normal(&path, KEEP), Ok(rule));
         }
     }
 }

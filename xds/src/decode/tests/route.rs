@@ -90,7 +90,7 @@ fn matches_of_a_rule() {
             "http.matches[2].headers[0].value.regex: the regular expression `[` does not compile: \
              unclosed character class",
             "http.matches[3].path.prefix: the path `/a//b` must start with `/`, have only \
-             characters of a URI path, and no `//`, `/./`, `/../` or `%2f`",
+             characters of a URI path, and no `//`, `/./`, `/../`, `%2f` or `%00`",
         ]
     );
     assert_eq!(

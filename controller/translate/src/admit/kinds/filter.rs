@@ -15,7 +15,10 @@ pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter]) {
     check.distinct("filters", filters, "type", |filter| {
         let once = !matches!(
             filter.kind,
-            FilterType::RequestMirror | FilterType::ExtensionRef | FilterType::Unknown
+            FilterType::RequestMirror
+                | FilterType::ExternalAuth
+                | FilterType::ExtensionRef
+                | FilterType::Unknown
         );
         once.then_some(filter.kind)
     });
@@ -113,10 +116,8 @@ fn headers(check: &mut Check, filter: &HeaderFilter) {
         });
     }
     check.at_most("remove", filter.remove.len(), MAX_HEADERS);
+    // Any text may stand here. Whether it is a name is for the rule to say, in its status.
     check.distinct("remove", &filter.remove, "name", Some);
-    check.each("remove", &filter.remove, |check, name| {
-        check.fits(name, syntax::header_name);
-    });
 }
 
 fn mirror(check: &mut Check, mirror: &MirrorFilter) {
@@ -238,8 +239,15 @@ fn cors(check: &mut Check, cors: &CorsFilter) {
         ("allowOrigins", &cors.allow_origins),
         ("allowMethods", &cors.allow_methods),
         ("allowHeaders", &cors.allow_headers),
+        ("exposeHeaders", &cors.expose_headers),
     ] {
         check.distinct(field, values, "value", Some);
+    }
+    for (field, values) in [
+        ("allowOrigins", &cors.allow_origins),
+        ("allowMethods", &cors.allow_methods),
+        ("allowHeaders", &cors.allow_headers),
+    ] {
         if values.len() > 1 && values.iter().any(|value| value == "*") {
             let text = "has `*` beside others: `*` stands alone, for it means all";
             check.field(field, |check| check.refuse(text));
@@ -254,6 +262,7 @@ fn cors(check: &mut Check, cors: &CorsFilter) {
 
 /// `*`, or a scheme and a host with perhaps a wildcard in front and a port.
 fn origin(text: &str) -> syntax::Verdict {
+    syntax::length(text, 1, MAX_ORIGIN)?;
     let wrong = || format!("`{text}` is not an origin such as https://example.com:8443 or `*`");
     if text == "*" {
         return Ok(());
@@ -266,7 +275,9 @@ fn origin(text: &str) -> syntax::Verdict {
         Some((host, port)) => (host, Some(port)),
         None => (authority, None),
     };
-    let digits = |port: &str| port.parse::<u16>().is_ok() && !port.starts_with('+');
+    let digits = |port: &str| {
+        (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit())
+    };
     let label = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let name = host.strip_prefix("*.").unwrap_or(host);
     let named = name
@@ -312,6 +323,7 @@ pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
 const MAX_FILTERS: usize = 16;
 const MAX_HEADERS: usize = 16;
 const MAX_CORS: usize = 64;
+const MAX_ORIGIN: usize = 253;
 const MAX_PATH: usize = 1024;
 const SCHEMES: [&str; 2] = ["http", "https"];
 const TYPES: [&str; 8] = [

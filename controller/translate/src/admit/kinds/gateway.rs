@@ -14,13 +14,8 @@ use crate::api::{
 
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
-    const UNSUPPORTED: &'static [&'static str] = &[
-        "spec.allowedListeners",
-        "spec.backendTLS",
-        "spec.defaultScope",
-        "spec.listeners.tls.frontendValidation",
-        "spec.tls",
-    ];
+    const UNSUPPORTED: &'static [&'static str] =
+        &["spec.allowedListeners", "spec.defaultScope", "spec.tls"];
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
@@ -47,10 +42,7 @@ fn listeners(check: &mut Check, listeners: &[Listener]) {
         "listeners",
         listeners,
         "port, protocol and hostname",
-        |listener| {
-            let hostname = listener.hostname.as_deref().unwrap_or_default();
-            Some((listener.port, &listener.protocol, hostname))
-        },
+        |listener| Some((listener.port, &listener.protocol, &listener.hostname)),
     );
     check.each("listeners", listeners, listener);
 }
@@ -58,7 +50,7 @@ fn listeners(check: &mut Check, listeners: &[Listener]) {
 fn listener(check: &mut Check, listener: &Listener) {
     check.fits_field("name", Some(&listener.name), syntax::subdomain);
     check.fits_field("protocol", Some(&listener.protocol), protocol);
-    let hostname = listener.hostname.as_deref().filter(|host| !host.is_empty());
+    let hostname = listener.hostname.as_deref();
     check.fits_field("hostname", hostname, syntax::hostname);
     let protocol = listener.protocol.as_str();
     if hostname.is_some() && matches!(protocol, "TCP" | "UDP") {
@@ -101,7 +93,7 @@ fn tls(check: &mut Check, protocol: &str, tls: &ListenerTls) {
     );
     check.each("certificateRefs", &tls.certificate_refs, reference::secret);
     check.at_most("options", tls.options.len(), MAX_OPTIONS);
-    keys(check, "options", &tls.options);
+    values(check, "options", &tls.options, option_value);
 }
 
 fn allowed_routes(check: &mut Check, allowed: &AllowedRoutes) {
@@ -135,15 +127,19 @@ fn allowed_routes(check: &mut Check, allowed: &AllowedRoutes) {
 fn addresses(check: &mut Check, addresses: &[GatewayAddress]) {
     check.at_most("addresses", addresses.len(), MAX_ADDRESSES);
     check.distinct("addresses", addresses, "type and value", |address| {
-        (!address.value.is_empty()).then_some((&address.kind, &address.value))
+        let known = matches!(address.kind.as_str(), "IPAddress" | "Hostname");
+        (known && !address.value.is_empty()).then_some((&address.kind, &address.value))
     });
     check.each("addresses", addresses, |check, address| {
         let value = Some(address.value.as_str()).filter(|value| !value.is_empty());
         match address.kind.as_str() {
             "IPAddress" => check.fits_field("value", value, ip_address),
             "Hostname" => check.fits_field("value", value, syntax::hostname),
-            "NamedAddress" => {}
-            other => check.fits_field("type", Some(other), domain_prefixed),
+            "NamedAddress" => check.fits_field("value", value, named_address),
+            other => {
+                check.fits_field("type", Some(other), domain_prefixed);
+                check.fits_field("value", value, named_address);
+            }
         }
     });
 }
@@ -157,11 +153,13 @@ fn infrastructure(check: &mut Check, infrastructure: &GatewayInfrastructure) {
     );
     keys(check, "labels", &infrastructure.labels);
     keys(check, "annotations", &infrastructure.annotations);
-    check.field("labels", |check| {
-        for (key, value) in &infrastructure.labels {
-            check.entry(key, |check| check.fits(value, syntax::label_value));
-        }
-    });
+    values(check, "labels", &infrastructure.labels, syntax::label_value);
+    values(
+        check,
+        "annotations",
+        &infrastructure.annotations,
+        option_value,
+    );
     if let Some(parameters) = &infrastructure.parameters_ref {
         check.field("parametersRef", |check| {
             reference::group_and_kind(check, &parameters.group, &parameters.kind);
@@ -178,6 +176,29 @@ fn keys(check: &mut Check, name: &'static str, entries: &BTreeMap<String, String
             }
         }
     });
+}
+
+fn values(
+    check: &mut Check,
+    name: &'static str,
+    entries: &BTreeMap<String, String>,
+    form: fn(&str) -> syntax::Verdict,
+) {
+    check.field(name, |check| {
+        for (key, value) in entries {
+            check.entry(key, |check| check.fits(value, form));
+        }
+    });
+}
+
+/// The value of an annotation or of an option.
+fn option_value(text: &str) -> syntax::Verdict {
+    syntax::length(text, 0, MAX_VALUE)
+}
+
+/// An address that is for an implementation to understand.
+fn named_address(text: &str) -> syntax::Verdict {
+    syntax::length(text, 0, MAX_ADDRESS)
 }
 
 fn ip_address(text: &str) -> syntax::Verdict {
@@ -215,5 +236,7 @@ const MAX_CERTIFICATES: usize = 64;
 const MAX_OPTIONS: usize = 16;
 const MAX_KINDS: usize = 8;
 const MAX_ADDRESSES: usize = 16;
+const MAX_ADDRESS: usize = 253;
+const MAX_VALUE: usize = 4096;
 const MAX_LABELS: usize = 8;
 const MAX_ANNOTATIONS: usize = 16;

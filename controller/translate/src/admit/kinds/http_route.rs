@@ -102,7 +102,7 @@ fn a_match(check: &mut Check, given: &HttpRouteMatch) {
         let HttpHeaderMatch { kind, name, value } = header;
         match_type(check, *kind);
         check.fits_field("name", Some(name), syntax::header_name);
-        check.fits_field("value", Some(value), |text| syntax::length(text, 1, 4096));
+        check.fits_field("value", Some(value), syntax::header_value);
     });
     check.at_most("queryParams", given.query_params.len(), MAX_VALUES);
     check.distinct("queryParams", &given.query_params, "name", |param| {
@@ -156,6 +156,9 @@ fn retry(check: &mut Check, retry: &HttpRouteRetry) {
 }
 
 fn session(check: &mut Check, session: &SessionPersistence) {
+    check.fits_field("sessionName", session.session_name.as_deref(), |text| {
+        syntax::length(text, 0, MAX_SESSION_NAME)
+    });
     check.fits_field(
         "absoluteTimeout",
         session.absolute_timeout.as_deref(),
@@ -166,29 +169,24 @@ fn session(check: &mut Check, session: &SessionPersistence) {
         session.idle_timeout.as_deref(),
         syntax::duration,
     );
-    match session.kind {
-        SessionPersistenceType::Unknown => {
-            check.field("type", |check| check.refuse_all_but(&["Cookie", "Header"]));
-        }
-        SessionPersistenceType::Header if session.header.is_none() => {
-            check.missing("header", "is missing: type Header needs the header's name");
-        }
-        _ => {}
+    if session.idle_timeout.is_some() {
+        let text = "is no part of Gateway API since v1.6: an API server takes it out";
+        check.field("idleTimeout", |check| check.warn(text));
     }
-    if let Some(header) = &session.header {
-        check.field("header", |check| {
-            check.fits_field("name", Some(&header.name), syntax::header_name);
-        });
+    if session.kind == SessionPersistenceType::Unknown {
+        check.field("type", |check| check.refuse_all_but(&["Cookie", "Header"]));
     }
-    if let Some(cookie) = &session.cookie {
-        check.field("cookie", |check| {
-            check.fits_field("name", cookie.name.as_deref(), syntax::header_name);
-        });
-        let permanent = cookie.lifetime_type == CookieLifetime::Permanent;
-        if permanent && session.absolute_timeout.is_none() {
-            let text = "is missing: a Permanent cookie needs the time that it lives";
-            check.missing("absoluteTimeout", text);
-        }
+    let Some(cookie) = &session.cookie_config else {
+        return;
+    };
+    if session.kind == SessionPersistenceType::Header {
+        let text = "goes with type Cookie: change type, or remove it";
+        check.field("cookieConfig", |check| check.refuse(text));
+    }
+    let permanent = cookie.lifetime_type == CookieLifetime::Permanent;
+    if permanent && session.absolute_timeout.is_none() {
+        let text = "is missing: a Permanent cookie needs the time that it lives";
+        check.missing("absoluteTimeout", text);
     }
 }
 
@@ -198,3 +196,4 @@ const MAX_MATCHES: usize = 64;
 const MAX_MATCHES_OF_ROUTE: usize = 128;
 const MAX_BACKENDS: usize = 16;
 const MAX_VALUES: usize = 16;
+const MAX_SESSION_NAME: usize = 128;

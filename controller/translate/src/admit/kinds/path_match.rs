@@ -13,7 +13,7 @@ pub(super) fn path(check: &mut Check, path: &HttpPathMatch) {
         return;
     }
     check.field("value", |check| {
-        if let Err(why) = syntax::length(&path.value, 1, MAX_PATH) {
+        if let Err(why) = syntax::length(&path.value, 0, MAX_PATH) {
             check.refuse_for(Reason::TooMany, why);
         } else if path.kind != PathMatchType::RegularExpression {
             check.fits(&path.value, literal);

@@ -17,17 +17,22 @@ pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
             parent.section_name.as_deref(),
             syntax::subdomain,
         );
-        let same = |other: &&ParentReference| same_parent(parent, other);
-        let whole = parent.section_name.is_none() && parent.port.is_none();
-        if whole && parents.iter().filter(same).count() > 1 {
-            check.missing(
-                "sectionName",
-                "is missing: the same parent is named twice, so each must say which listener",
+        let mut same = parents.iter().filter(|other| same_parent(parent, other));
+        if is_whole(parent) {
+            if same.count() > 1 {
+                check.missing(
+                    "sectionName",
+                    "is missing: the same parent is named twice, so each must say which listener",
+                );
+            }
+        } else if same.any(|other| !is_whole(other) && fields(other) != fields(parent)) {
+            check.refuse(
+                "names a listener in another way than the other references to this parent: give \
+                 sectionName in each of them, or port, or both",
             );
         }
     });
     check.distinct("parentRefs", parents, "parent and section", |parent| {
-        let whole = parent.section_name.is_none() && parent.port.is_none();
         let ParentReference {
             group,
             kind,
@@ -36,12 +41,22 @@ pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
             ..
         } = parent;
         let section = (&parent.section_name, parent.port);
-        (!whole).then_some((group, kind, namespace, name, section))
+        (!is_whole(parent)).then_some((group, kind, namespace, name, section))
     });
 }
 
 fn same_parent(a: &ParentReference, b: &ParentReference) -> bool {
     (&a.group, &a.kind, &a.namespace, &a.name) == (&b.group, &b.kind, &b.namespace, &b.name)
+}
+
+/// Whether no listener of the parent is named.
+fn is_whole(parent: &ParentReference) -> bool {
+    fields(parent) == (false, false)
+}
+
+/// Which of the fields that name a listener are given.
+fn fields(parent: &ParentReference) -> (bool, bool) {
+    (parent.section_name.is_some(), parent.port.is_some())
 }
 
 /// A backend of an HTTP rule, without its filters.

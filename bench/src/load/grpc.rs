@@ -1,0 +1,216 @@
+//! gRPC calls over HTTP/2 in the clear, every message and trailer verified. A call sends its
+//! messages one by one, each after the echo of the last.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use bytes::{Buf as _, Bytes, BytesMut};
+use h2::client::SendRequest;
+use http::Request;
+use tokio::net::TcpStream;
+use tokio::runtime::LocalOptions;
+use tokio::task::JoinSet;
+
+use super::latency::{Basis, Collector};
+use super::{Aim, Outcome};
+use crate::origin::grpc::message;
+use crate::origin::http1;
+
+/// Runs the load in the calling thread.
+pub(super) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
+    runtime()?.block_on(async {
+        let load = &aim.case.load;
+        let start = Instant::now();
+        let call = Call::of(aim);
+        let mut streams = JoinSet::new();
+        for _ in 0..load.connections {
+            let client = connect(aim.address).await?;
+            for _ in 0..load.streams {
+                streams.spawn_local(calls(client.clone(), call.clone(), start + duration));
+            }
+        }
+        let (mut requests, mut collector) = (0, Collector::new(Basis::ClosedLoop));
+        while let Some(done) = streams.join_next().await {
+            let (count, latencies) = done??;
+            requests += count;
+            collector.add(&latencies);
+        }
+        ensure!(requests > 0, "not one call was answered");
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Outcome {
+            requests,
+            seconds,
+            latency: collector.latency(),
+            ..Outcome::default()
+        })
+    })
+}
+
+/// One call, verified.
+pub(crate) fn call_once(aim: Aim<'_>) -> Result<()> {
+    runtime()?.block_on(async {
+        let client = connect(aim.address).await?;
+        Call::of(aim)
+            .run(client, &mut Collector::new(Basis::ClosedLoop))
+            .await
+            .map(drop)
+    })
+}
+
+/// The body of a GET over HTTP/2 in the clear.
+pub(crate) fn fetch(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
+    runtime()?.block_on(async {
+        let mut client = connect(address).await?.ready().await?;
+        let request = Request::get(format!("http://{address}{path}")).body(())?;
+        let (answer, _) = client.send_request(request, true)?;
+        let answer = answer.await?;
+        ensure!(
+            answer.status() == 200,
+            "answered {} instead of 200",
+            answer.status()
+        );
+        let mut body = answer.into_body();
+        let mut bytes = Vec::new();
+        while let Some(part) = body.data().await {
+            let part = part?;
+            body.flow_control().release_capacity(part.len())?;
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::LocalRuntime> {
+    Ok(tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())?)
+}
+
+async fn connect(address: SocketAddr) -> Result<SendRequest<Bytes>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (client, connection) = h2::client::handshake(stream).await?;
+    // Its end shows in every stream it carried.
+    tokio::task::spawn_local(async move { drop(connection.await) });
+    Ok(client)
+}
+
+async fn calls(client: SendRequest<Bytes>, call: Call, end: Instant) -> Result<(u64, Collector)> {
+    let mut collector = Collector::new(Basis::ClosedLoop);
+    let mut count = 0;
+    while Instant::now() < end {
+        count += call.run(client.clone(), &mut collector).await?;
+    }
+    Ok((count, collector))
+}
+
+/// What every call sends.
+#[derive(Debug, Clone)]
+struct Call {
+    uri: String,
+    message: Bytes,
+    messages: usize,
+}
+
+impl Call {
+    fn of(aim: Aim<'_>) -> Self {
+        let message = message(&http1::body(aim.case.load.bytes));
+        let uri = format!("http://{}{}", aim.address, aim.case.path());
+        Self {
+            uri,
+            message,
+            messages: aim.case.load.messages,
+        }
+    }
+
+    /// Makes the call; how many messages were echoed.
+    async fn run(&self, client: SendRequest<Bytes>, collector: &mut Collector) -> Result<u64> {
+        let request = Request::post(&self.uri)
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())?;
+        let (answer, mut sending) = client.ready().await?.send_request(request, false)?;
+        let mut sent_at = Instant::now();
+        sending.send_data(self.message.clone(), self.messages == 1)?;
+        let answer = answer.await?;
+        ensure!(
+            answer.status() == 200,
+            "answered {} instead of 200",
+            answer.status()
+        );
+        let mut body = answer.into_body();
+        let mut input = BytesMut::new();
+        let mut echoed = 0;
+        while let Some(part) = body.data().await {
+            let part = part?;
+            body.flow_control().release_capacity(part.len())?;
+            input.extend_from_slice(&part);
+            while input.len() >= self.message.len() {
+                ensure!(
+                    input.starts_with(&self.message),
+                    "wrong bytes came in message {echoed}"
+                );
+                input.advance(self.message.len());
+                collector.record(sent_at.elapsed());
+                echoed += 1;
+                if echoed < self.messages {
+                    sent_at = Instant::now();
+                    sending.send_data(self.message.clone(), echoed + 1 == self.messages)?;
+                }
+            }
+        }
+        ensure!(
+            echoed == self.messages && input.is_empty(),
+            "{echoed} messages were echoed"
+        );
+        match body
+            .trailers()
+            .await?
+            .context("no trailers came")?
+            .get("grpc-status")
+        {
+            Some(status) if status == "0" => Ok(echoed as u64),
+            status => bail!("grpc-status is {status:?} instead of 0"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+
+    #[test]
+    fn unary_and_streaming_calls_are_echoed_by_our_origin() {
+        let address = crate::net::free_address().expect("port");
+        std::thread::spawn(move || crate::origin::grpc::serve(address, |_| {}));
+        while std::net::TcpStream::connect(address).is_err() {
+            std::thread::yield_now();
+        }
+        for messages in [1, 64] {
+            let text = format!(
+                "id='T'\ntitle='t'\nwhy='w'\nfront='grpc'\nload={{with='grpc',connections=2,\
+                 streams=3,bytes=128,messages={messages}}}"
+            );
+            let case = parse(&text).expect("case").remove(0);
+            let folder = std::path::Path::new(".");
+            let aim = Aim {
+                address,
+                proxy: 0,
+                case: &case,
+                certificate: None,
+                folder,
+            };
+            call_once(aim).expect("one call");
+            let outcome = run(aim, Duration::from_millis(20)).expect("load");
+            assert_eq!(outcome.requests % messages, 0);
+        }
+        let counted = fetch(address, "/stats").expect("stats");
+        assert!(
+            String::from_utf8(counted)
+                .expect("text")
+                .contains("requests")
+        );
+    }
+}

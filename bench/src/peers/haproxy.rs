@@ -1,0 +1,177 @@
+//! HAProxy as a peer, and as a relay of TCP.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+
+use super::{Peer, Role, Wiring, relay_unable};
+use crate::process::{self, Running};
+use crate::scenario::{Case, Front, RouteKey, Upstream};
+
+/// HAProxy in `mode http`.
+pub(crate) struct Haproxy;
+
+/// HAProxy in `mode tcp`: part of the floor.
+pub(crate) struct HaproxyTcp;
+
+impl Peer for Haproxy {
+    fn name(&self) -> &'static str {
+        "haproxy"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn version(&self) -> Result<String> {
+        version()
+    }
+
+    fn unable(&self, _case: &Case) -> Option<&'static str> {
+        None
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        prepare(wiring, &http_config(wiring))
+    }
+
+    fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
+        prepare(wiring, &http_config(wiring))?;
+        running.signal(Signal::USR2)
+    }
+}
+
+impl Peer for HaproxyTcp {
+    fn name(&self) -> &'static str {
+        "haproxy-tcp"
+    }
+
+    fn role(&self) -> Role {
+        Role::Floor
+    }
+
+    fn version(&self) -> Result<String> {
+        version()
+    }
+
+    fn unable(&self, case: &Case) -> Option<&'static str> {
+        relay_unable(case)
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        prepare(wiring, &tcp_config(wiring))
+    }
+}
+
+fn version() -> Result<String> {
+    let text = process::output("haproxy", &["-v"]).context("apt-get install haproxy")?;
+    Ok(text
+        .split_whitespace()
+        .nth(2)
+        .unwrap_or("unknown")
+        .to_owned())
+}
+
+fn prepare(wiring: &Wiring, config: &str) -> Result<Command> {
+    if wiring.routes.by != RouteKey::Nothing {
+        let mut map = String::new();
+        for key in wiring.keys() {
+            let slash = if wiring.routes.by == RouteKey::Prefixes {
+                "/"
+            } else {
+                ""
+            };
+            let _ = writeln!(map, "{key}{slash} origin");
+        }
+        wiring.write("routes.map", &map)?;
+    }
+    let path = wiring.write("haproxy.cfg", config)?;
+    let mut command = Command::new("haproxy");
+    // A master that stays in the foreground: reloads need one.
+    command.args(["-W", "-db", "-f"]).arg(path);
+    Ok(command)
+}
+
+/// It reserves two descriptors per connection, which some machines refuse; upstream connections are
+/// few here, so it may go on with what it gets.
+fn preamble(wiring: &Wiring, mode: &str) -> String {
+    let threads = wiring.workers;
+    format!(
+        "global\n  nbthread {threads}\n  maxconn 16000\n  no strict-limits\n\
+         defaults\n  mode {mode}\n  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n  \
+         timeout tunnel 1h\n"
+    )
+}
+
+fn http_config(wiring: &Wiring) -> String {
+    let mut text = preamble(wiring, "http");
+    let listen = wiring.listen;
+    let options = match (&wiring.certificate, wiring.front) {
+        (Some(certificate), _) => {
+            format!(
+                " ssl crt {} ssl-min-ver TLSv1.3",
+                certificate.bundle.display()
+            )
+        }
+        (None, Front::H2c | Front::Grpc) => " proto h2".to_owned(),
+        (None, _) => String::new(),
+    };
+    let map = wiring.folder.join("routes.map");
+    let map = map.display();
+    let choice = match wiring.routes.by {
+        RouteKey::Nothing => "default_backend origin".to_owned(),
+        RouteKey::Hosts => format!("use_backend %[req.hdr(host),map_str({map})]"),
+        RouteKey::Prefixes => format!("use_backend %[path,map_beg({map})]"),
+    };
+    let origin = wiring.origin;
+    let proto = if wiring.upstream == Upstream::H2c {
+        " proto h2"
+    } else {
+        ""
+    };
+    let _ = write!(
+        text,
+        "  http-reuse always\nfrontend clients\n  bind {listen}{options}\n  {choice}\n\
+         backend origin\n  server origin {origin}{proto}\n"
+    );
+    text
+}
+
+fn tcp_config(wiring: &Wiring) -> String {
+    let mut text = preamble(wiring, "tcp");
+    let (listen, origin) = (wiring.listen, wiring.origin);
+    let _ = write!(
+        text,
+        "listen relay\n  bind {listen}\n  server origin {origin}\n"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::tests::all_wirings;
+
+    #[test]
+    fn haproxy_accepts_every_configuration() {
+        if version().is_err() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("folder");
+        for wiring in all_wirings(folder.path()) {
+            for peer in [&Haproxy as &dyn Peer, &HaproxyTcp] {
+                let mut command = peer.prepare(&wiring).expect("prepares");
+                let output = command.arg("-c").output().expect("runs");
+                let text = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    output.status.success(),
+                    "{} {:?}: {text}",
+                    peer.name(),
+                    wiring.front
+                );
+            }
+        }
+    }
+}

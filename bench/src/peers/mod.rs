@@ -1,0 +1,240 @@
+//! The proxies that are measured, and how each is set up.
+//!
+//! Every peer turns the same [`Wiring`] into its own configuration. The rules are the same for all:
+//! one worker per core given, access logs off, connections and requests per connection unlimited,
+//! upstream connections kept alive, socket options left as the peer sets them.
+
+mod envoy;
+mod gateway;
+mod haproxy;
+mod nginx;
+pub(crate) use nginx::{UNLIMITED as NGINX_UNLIMITED, preamble as nginx_preamble};
+mod pingora;
+mod relay;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::process::Running;
+use crate::scenario::{Case, Front, Loader, RouteKey, Routes, Upstream};
+use crate::tls::Certificate;
+
+/// A proxy beside others.
+pub(crate) trait Peer: Sync {
+    /// Name in tables and on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Whose side it is on.
+    fn role(&self) -> Role;
+
+    /// Its version, or an error that names what to install.
+    fn version(&self) -> Result<String>;
+
+    /// Why it cannot run this case, if so.
+    fn unable(&self, case: &Case) -> Option<&'static str>;
+
+    /// Writes its configuration into the wiring's folder; the command that runs it in foreground.
+    fn prepare(&self, wiring: &Wiring) -> Result<Command>;
+
+    /// Makes the running proxy take up the configuration of the wiring's current generation.
+    fn reload(&self, _wiring: &Wiring, _running: &Running) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether it must hold an io_uring (or must not); none where it does not matter. A proxy that
+    /// fell back to another driver than the table says must not be measured.
+    fn ring(&self) -> Option<bool> {
+        None
+    }
+}
+
+/// Whose side a peer is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Ours.
+    Gateway,
+    /// A relay of bytes: what any proxy pays at least.
+    Floor,
+    /// Another proxy.
+    Peer,
+}
+
+/// What a proxy is to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Wiring {
+    /// Where clients connect.
+    pub(crate) listen: SocketAddr,
+    /// Where requests go.
+    pub(crate) origin: SocketAddr,
+    /// Number of workers.
+    pub(crate) workers: usize,
+    /// What clients speak.
+    pub(crate) front: Front,
+    /// What the origin speaks.
+    pub(crate) upstream: Upstream,
+    /// The routing table.
+    pub(crate) routes: Routes,
+    /// Present where clients speak TLS.
+    pub(crate) certificate: Option<Certificate>,
+    /// For configuration files, sockets and logs.
+    pub(crate) folder: PathBuf,
+    /// Counts configuration changes; each adds one route and removes that of the last.
+    pub(crate) generation: u64,
+}
+
+impl Wiring {
+    /// Keys of the routes: host names or path prefixes; empty for the one that takes everything.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let (name, extra): (fn(usize) -> String, _) = match self.routes.by {
+            RouteKey::Nothing => return Vec::new(),
+            RouteKey::Hosts => (crate::scenario::host_name, "changed.bench.example"),
+            RouteKey::Prefixes => (crate::scenario::prefix, "/changed"),
+        };
+        let mut keys: Vec<String> = (0..self.routes.count).map(name).collect();
+        if self.generation > 0 {
+            keys.push(format!("{extra}{}", self.generation).replace("example", "test"));
+        }
+        keys
+    }
+
+    /// Writes `text` as `name` and returns its path. Replaced by renaming: a reader that watches
+    /// never sees half a file.
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.folder.join(name);
+        let fresh = self.folder.join(format!(".{name}.new"));
+        std::fs::write(&fresh, text)?;
+        std::fs::rename(&fresh, &path)?;
+        Ok(path)
+    }
+}
+
+/// Every peer there is, in the order of the tables.
+pub(crate) fn all(gateway: &Path, cache: &Path) -> Vec<Box<dyn Peer>> {
+    vec![
+        Box::new(gateway::Gateway::new(gateway, gateway::Driver::IoUring)),
+        Box::new(gateway::Gateway::new(gateway, gateway::Driver::Epoll)),
+        Box::new(relay::Relay(crate::relay::Driver::Epoll)),
+        Box::new(relay::Relay(crate::relay::Driver::IoUring)),
+        Box::new(haproxy::HaproxyTcp),
+        Box::new(haproxy::Haproxy),
+        Box::new(nginx::Nginx),
+        Box::new(envoy::Envoy::new(cache)),
+        Box::new(pingora::Pingora::new(cache)),
+    ]
+}
+
+/// Whether `asked` on the command line means this peer: its name, or its name's first part
+/// (`gateway` means both drivers).
+pub(crate) fn is_meant(peer: &dyn Peer, asked: &str) -> bool {
+    let name = peer.name();
+    name == asked
+        || name
+            .strip_prefix(asked)
+            .is_some_and(|rest| rest.starts_with('-') && asked != "haproxy")
+}
+
+/// What a bare relay cannot do: anything that is not bytes through.
+fn relay_unable(case: &Case) -> Option<&'static str> {
+    if case.front == Front::Tls {
+        return Some("a relay does not end TLS");
+    }
+    if case.front == Front::H2c {
+        return Some("a relay does not translate HTTP/2 to HTTP/1");
+    }
+    if case.load.with == Loader::Idle {
+        return Some("a relay holds two sockets per connection, so it says nothing of idle ones");
+    }
+    case.churn_ms
+        .map(|_| "a relay has no configuration to change")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A wiring that no process serves.
+    pub(crate) fn wiring(folder: &Path, front: Front, routes: Routes) -> Wiring {
+        let certificate = (front == Front::Tls)
+            .then(|| Certificate::generate(folder).expect("openssl makes a certificate"));
+        Wiring {
+            listen: crate::net::free_address().expect("port"),
+            origin: "127.0.0.1:9".parse().expect("address"),
+            workers: 1,
+            front,
+            upstream: if front == Front::Grpc {
+                Upstream::H2c
+            } else {
+                Upstream::Http1
+            },
+            routes,
+            certificate,
+            folder: folder.to_owned(),
+            generation: 0,
+        }
+    }
+
+    /// Every front with one route, and both kinds of table.
+    pub(crate) fn all_wirings(folder: &Path) -> Vec<Wiring> {
+        let fronts = [
+            Front::Http1,
+            Front::Tls,
+            Front::H2c,
+            Front::WebSocket,
+            Front::Grpc,
+        ];
+        let mut list: Vec<_> = fronts
+            .into_iter()
+            .map(|f| wiring(folder, f, Routes::default()))
+            .collect();
+        for by in [RouteKey::Hosts, RouteKey::Prefixes] {
+            list.push(wiring(folder, Front::Http1, Routes { by, count: 500 }));
+        }
+        list
+    }
+
+    #[test]
+    fn a_change_adds_one_key() {
+        let folder = tempfile::tempdir().expect("folder");
+        let routes = Routes {
+            by: RouteKey::Hosts,
+            count: 3,
+        };
+        let mut wiring = wiring(folder.path(), Front::Http1, routes);
+        assert_eq!(wiring.keys().len(), 3);
+        wiring.generation = 7;
+        assert_eq!(
+            wiring.keys().last().map(String::as_str),
+            Some("changed.bench.test7")
+        );
+    }
+
+    #[test]
+    fn gateway_means_both_drivers_and_haproxy_means_itself() {
+        let peers = all(Path::new("gateway"), Path::new("cache"));
+        let meant = |asked: &str| {
+            let names = peers
+                .iter()
+                .filter(|p| is_meant(p.as_ref(), asked))
+                .map(|p| p.name());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(meant("gateway"), "gateway-io-uring gateway-epoll");
+        assert_eq!(meant("haproxy"), "haproxy");
+        assert_eq!(meant("relay"), "relay-epoll relay-io-uring");
+    }
+
+    #[test]
+    fn our_gateway_does_not_claim_what_it_cannot() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let gateway = gateway::Gateway::new(Path::new("gateway"), gateway::Driver::Epoll);
+        for case in crate::scenario::read_folder(&folder).expect("scenarios") {
+            let expected = matches!(case.front, Front::Tls | Front::H2c | Front::Grpc);
+            assert_eq!(gateway.unable(&case).is_some(), expected, "{}", case.name());
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! nginx as a peer.
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+
+use super::{Peer, Role, Wiring};
+use crate::process::{self, Running};
+use crate::scenario::{Case, Front, RouteKey};
+
+/// nginx from the distribution.
+pub(crate) struct Nginx;
+
+impl Peer for Nginx {
+    fn name(&self) -> &'static str {
+        "nginx"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn version(&self) -> Result<String> {
+        let text = process::output("nginx", &["-v"]).context("apt-get install nginx-light")?;
+        Ok(text
+            .trim()
+            .trim_start_matches("nginx version: nginx/")
+            .to_owned())
+    }
+
+    fn unable(&self, _case: &Case) -> Option<&'static str> {
+        None
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        let path = wiring.write("nginx.conf", &config(wiring))?;
+        let mut command = Command::new("nginx");
+        command
+            .arg("-c")
+            .arg(path)
+            .arg("-p")
+            .arg(&wiring.folder)
+            .args(["-e", "stderr"]);
+        Ok(command)
+    }
+
+    fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
+        wiring.write("nginx.conf", &config(wiring))?;
+        running.signal(Signal::HUP)
+    }
+}
+
+/// Lines before the `http` block, shared with nginx as an origin.
+pub(crate) fn preamble(workers: usize) -> String {
+    format!(
+        "daemon off;\nworker_processes {workers};\nworker_rlimit_nofile 65536;\npid nginx.pid;\n\
+         error_log stderr crit;\nevents {{ worker_connections 32768; }}\n"
+    )
+}
+
+/// Settings of the `http` block, shared with nginx as an origin.
+pub(crate) const UNLIMITED: &str = "access_log off;\nkeepalive_requests 1000000000;\n\
+     keepalive_timeout 1h;\nclient_max_body_size 0;\nclient_body_buffer_size 64k;\n\
+     client_body_temp_path tmp-client;\nproxy_temp_path tmp-proxy;\nfastcgi_temp_path tmp-fcgi;\n\
+     uwsgi_temp_path tmp-uwsgi;\nscgi_temp_path tmp-scgi;\n";
+
+fn config(wiring: &Wiring) -> String {
+    let mut text = preamble(wiring.workers);
+    let Wiring { origin, .. } = wiring;
+    let _ = write!(
+        text,
+        "http {{\n{UNLIMITED}http2_max_requests 1000000000;\nhttp2_max_concurrent_streams 1024;\n\
+         server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n\
+         proxy_max_temp_file_size 0;\nproxy_buffer_size 16k;\nproxy_buffers 8 16k;\n\
+         upstream origin {{ server {origin}; keepalive 1024; keepalive_requests 1000000000; \
+         keepalive_timeout 1h; }}\n"
+    );
+    let pass = pass(wiring.front);
+    match wiring.routes.by {
+        RouteKey::Nothing => server(&mut text, wiring, "_", &format!("location / {{ {pass} }}")),
+        RouteKey::Hosts => {
+            for host in wiring.keys() {
+                server(
+                    &mut text,
+                    wiring,
+                    &host,
+                    &format!("location / {{ {pass} }}"),
+                );
+            }
+        }
+        RouteKey::Prefixes => {
+            let mut locations = String::new();
+            for prefix in wiring.keys() {
+                let _ = writeln!(locations, "location {prefix}/ {{ {pass} }}");
+            }
+            server(&mut text, wiring, "_", &locations);
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn server(text: &mut String, wiring: &Wiring, name: &str, locations: &str) {
+    let listen = wiring.listen;
+    let options = match wiring.front {
+        Front::Tls => " ssl",
+        Front::H2c | Front::Grpc => " http2",
+        Front::Http1 | Front::WebSocket => "",
+    };
+    let _ = writeln!(
+        text,
+        "server {{ listen {listen}{options}; server_name {name};"
+    );
+    if let Some(certificate) = &wiring.certificate {
+        let (chain, key) = (certificate.chain.display(), certificate.key.display());
+        let _ = writeln!(
+            text,
+            "ssl_certificate {chain}; ssl_certificate_key {key}; ssl_protocols TLSv1.3; \
+             ssl_session_tickets on;"
+        );
+    }
+    let _ = writeln!(text, "{locations} }}");
+}
+
+fn pass(front: Front) -> &'static str {
+    match front {
+        Front::Grpc => "grpc_pass grpc://origin;",
+        Front::WebSocket => {
+            "proxy_pass http://origin; proxy_http_version 1.1; proxy_read_timeout 1h; \
+             proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;"
+        }
+        Front::Http1 | Front::Tls | Front::H2c => {
+            "proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\";"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::tests::all_wirings;
+
+    #[test]
+    fn nginx_accepts_every_configuration() {
+        if Nginx.version().is_err() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("folder");
+        for wiring in all_wirings(folder.path()) {
+            let mut command = Nginx.prepare(&wiring).expect("prepares");
+            let output = command.arg("-t").output().expect("runs");
+            let text = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{:?}: {text}", wiring.front);
+        }
+    }
+}

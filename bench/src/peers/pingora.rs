@@ -1,0 +1,81 @@
+//! Pingora as a peer: a small proxy of its own workspace, `bench/peers/pingora`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::{Peer, Role, Wiring};
+use crate::process;
+use crate::scenario::{Case, Front, RouteKey};
+
+/// The proxy that `bench/peers/install.sh pingora` builds.
+pub(crate) struct Pingora {
+    binary: PathBuf,
+}
+
+impl Pingora {
+    /// Looked for below `cache`, where the script builds it.
+    pub(crate) fn new(cache: &Path) -> Self {
+        Self {
+            binary: cache.join("pingora/release/bench-pingora"),
+        }
+    }
+}
+
+impl Peer for Pingora {
+    fn name(&self) -> &'static str {
+        "pingora"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn version(&self) -> Result<String> {
+        ensure!(
+            self.binary.is_file(),
+            "not built: bench/peers/install.sh pingora"
+        );
+        Ok(process::output(&self.binary, &["--version"])?
+            .trim()
+            .to_owned())
+    }
+
+    fn unable(&self, case: &Case) -> Option<&'static str> {
+        match case.front {
+            Front::Grpc => Some("its HTTP/1 upstream carries no gRPC in this set-up"),
+            _ if case.churn_ms.is_some() => Some("has no configuration to change while it runs"),
+            _ => None,
+        }
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        let by = match wiring.routes.by {
+            RouteKey::Nothing => "nothing",
+            RouteKey::Hosts => "hosts",
+            RouteKey::Prefixes => "prefixes",
+        };
+        let routes = wiring.write("routes", &wiring.keys().join("\n"))?;
+        let mut command = Command::new(&self.binary);
+        command.args(["--listen", &wiring.listen.to_string()]);
+        command.args(["--origin", &wiring.origin.to_string()]);
+        command
+            .args([
+                "--workers",
+                &wiring.workers.to_string(),
+                "--by",
+                by,
+                "--routes",
+            ])
+            .arg(routes);
+        if wiring.front == Front::H2c {
+            command.arg("--h2c");
+        }
+        if let Some(certificate) = &wiring.certificate {
+            command.arg("--certificate").arg(&certificate.chain);
+            command.arg("--key").arg(&certificate.key);
+        }
+        Ok(command)
+    }
+}

@@ -1,0 +1,158 @@
+//! Single requests that block: to know that a proxy is ready and right before it is measured, and
+//! for the loads that open many connections and use each once.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, StreamOwned};
+
+use crate::load::client::{Exchange, Fed, Reading};
+use crate::load::{Aim, fetch_h2c};
+use crate::origin::http1;
+use crate::scenario::Front;
+use crate::tls::{Certificate, server_name};
+
+/// A connection of a blocking client.
+#[derive(Debug)]
+pub(crate) enum Channel {
+    /// In the clear.
+    Plain(TcpStream),
+    /// In TLS.
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Channel {
+    /// Over `stream`, in TLS where there is a certificate.
+    pub(crate) fn open(
+        stream: TcpStream,
+        certificate: Option<&Certificate>,
+        resume: bool,
+    ) -> Result<Self> {
+        if let Some(certificate) = certificate {
+            return Self::tls(stream, certificate.client(resume)?);
+        }
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self::Plain(stream))
+    }
+
+    /// In TLS over `stream`. The handshake is done with the first bytes.
+    pub(crate) fn tls(stream: TcpStream, config: Arc<ClientConfig>) -> Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let connection = ClientConnection::new(config, server_name()?)?;
+        Ok(Self::Tls(Box::new(StreamOwned::new(connection, stream))))
+    }
+
+    /// The kind of the handshake that was done.
+    pub(crate) fn handshake(&self) -> Option<HandshakeKind> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => stream.conn.handshake_kind(),
+        }
+    }
+}
+
+impl Read for Channel {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Channel {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Tls(stream) => stream.flush(),
+        }
+    }
+}
+
+/// One request and its answer, verified.
+pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<()> {
+    channel.write_all(&exchange.request)?;
+    channel.flush()?;
+    let mut reading = Reading::default();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let read = channel.read(&mut buffer).context("no answer came")?;
+        ensure!(
+            read > 0,
+            "the connection was closed before an answer was whole"
+        );
+        if reading.feed(buffer.get(..read).unwrap_or_default(), exchange)? != Fed::More {
+            return Ok(());
+        }
+    }
+}
+
+/// Asks once for what the case asks for, and verifies every byte.
+pub(crate) fn ask_once(aim: Aim<'_>) -> Result<()> {
+    let case = aim.case;
+    match case.front {
+        Front::H2c => {
+            let body = fetch_h2c(aim.address, &case.path())?;
+            ensure!(
+                body == http1::body(case.load.bytes),
+                "the wrong body came over HTTP/2"
+            );
+            Ok(())
+        }
+        Front::Grpc => crate::load::call_once(aim),
+        Front::Http1 | Front::Tls | Front::WebSocket => {
+            let request = Exchange::of(case);
+            let mut stream = TcpStream::connect(aim.address)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            if !request.opening.is_empty() {
+                upgrade(&mut stream, &request)?;
+            }
+            exchange(
+                &mut Channel::open(stream, aim.certificate, false)?,
+                &request,
+            )
+        }
+    }
+}
+
+/// Sends the opening and reads its answer, byte by byte: what follows belongs to the load.
+pub(crate) fn upgrade(stream: &mut TcpStream, exchange: &Exchange) -> Result<()> {
+    stream.write_all(&exchange.opening)?;
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while Exchange::opened(&head)?.is_none() {
+        stream
+            .read_exact(&mut byte)
+            .context("the upgrade was not answered")?;
+        head.extend_from_slice(&byte);
+    }
+    Ok(())
+}
+
+/// The body of a GET in the clear: for an origin's own counters.
+pub(crate) fn get(address: std::net::SocketAddr, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: origin\r\nConnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no answer came")?;
+    Ok(body.to_owned())
+}
+
+const PATIENCE: Duration = Duration::from_secs(5);

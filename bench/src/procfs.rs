@@ -1,0 +1,280 @@
+//! What the kernel says of processes and cores, read from `/proc`.
+//!
+//! Parsing is apart from reading, so that it is tested on scripted text.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::stats::count64;
+
+/// What a proxy has used so far, summed over its process tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Usage {
+    /// Clock ticks in user mode, those of reaped children included.
+    pub(crate) user_ticks: u64,
+    /// Clock ticks in the kernel, those of reaped children included.
+    pub(crate) system_ticks: u64,
+    /// Switches because a thread waited.
+    pub(crate) voluntary: u64,
+    /// Switches because a thread was made to leave its core.
+    pub(crate) involuntary: u64,
+    /// Resident bytes.
+    pub(crate) rss: u64,
+}
+
+impl Usage {
+    /// Of the process `root` and all its descendants.
+    pub(crate) fn of_tree(root: u32) -> Result<Self> {
+        let mut sum = Self::default();
+        for pid in tree(root)? {
+            // A worker may leave between the listing and here; the parent then holds its time.
+            if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat"))
+                && let Some(stat) = Stat::parse(&text)
+            {
+                sum.user_ticks += stat.user + stat.children_user;
+                sum.system_ticks += stat.system + stat.children_system;
+                sum.rss += stat.rss_pages * page_size();
+                let (voluntary, involuntary) = switches(pid);
+                sum.voluntary += voluntary;
+                sum.involuntary += involuntary;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Ticks of both kinds.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.user_ticks + self.system_ticks
+    }
+
+    /// CPU time between `earlier` and this, in microseconds.
+    pub(crate) fn cpu_us_since(&self, earlier: &Self) -> f64 {
+        ticks_to_us(self.ticks().saturating_sub(earlier.ticks()))
+    }
+}
+
+/// Clock ticks as microseconds.
+pub(crate) fn ticks_to_us(ticks: u64) -> f64 {
+    count64(ticks) * 1e6 / count64(rustix::param::clock_ticks_per_second())
+}
+
+fn page_size() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// The fields of `/proc/PID/stat` that are used here.
+#[derive(Debug, PartialEq)]
+struct Stat {
+    parent: u32,
+    user: u64,
+    system: u64,
+    children_user: u64,
+    children_system: u64,
+    rss_pages: u64,
+}
+
+impl Stat {
+    /// The command's name stands in parentheses and may hold spaces and parentheses itself, so
+    /// fields are counted from the last one.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, rest) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // proc(5) numbers the state as field 3, which is the first one here.
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self {
+            parent: u32::try_from(field(4)?).ok()?,
+            user: field(14)?,
+            system: field(15)?,
+            children_user: field(16)?,
+            children_system: field(17)?,
+            rss_pages: field(24)?,
+        })
+    }
+}
+
+/// `root` and its descendants that live.
+pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for entry in fs::read_dir("/proc").context("cannot list /proc")? {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|n| n.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat"))
+            && let Some(stat) = Stat::parse(&text)
+        {
+            children.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(pid) = found.get(next).copied() {
+        found.extend(children.remove(&pid).unwrap_or_default());
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// Voluntary and involuntary switches over all threads: `/proc/PID/status` counts only the first.
+fn switches(pid: u32) -> (u64, u64) {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return (0, 0);
+    };
+    tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("status")).ok())
+        .map(|text| {
+            let field = |name| status_field(&text, name).unwrap_or(0);
+            (
+                field("voluntary_ctxt_switches"),
+                field("nonvoluntary_ctxt_switches"),
+            )
+        })
+        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+fn status_field(text: &str, name: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// Whether a process of the tree holds an io_uring.
+pub(crate) fn holds_ring(root: u32) -> Result<bool> {
+    Ok(tree(root)?.into_iter().any(|pid| {
+        let Ok(fds) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
+        fds.flatten().any(|fd| {
+            fs::read_link(fd.path()).is_ok_and(|to| to.to_string_lossy().contains("io_uring"))
+        })
+    }))
+}
+
+/// Time of the whole machine, in clock ticks over all cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Machine {
+    /// Running anything.
+    pub(crate) busy: u64,
+    /// Wanted to run while the hypervisor ran others.
+    pub(crate) steal: u64,
+    /// All time.
+    pub(crate) total: u64,
+}
+
+impl Machine {
+    /// Now.
+    pub(crate) fn now() -> Result<Self> {
+        let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        Self::parse(&text).context("/proc/stat has no line for all cores")
+    }
+
+    /// The `cpu` line: user nice system idle iowait irq softirq steal.
+    fn parse(text: &str) -> Option<Self> {
+        let line = text.lines().find_map(|l| l.strip_prefix("cpu "))?;
+        let fields: Vec<u64> = line
+            .split_ascii_whitespace()
+            .take(8)
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?;
+        let total: u64 = fields.iter().sum();
+        let (idle, iowait) = (*fields.get(3)?, *fields.get(4)?);
+        let steal = *fields.get(7)?;
+        Some(Self {
+            busy: total - idle - iowait - steal,
+            steal,
+            total,
+        })
+    }
+
+    /// Shares of all time since `earlier`: busy and stolen.
+    pub(crate) fn shares_since(&self, earlier: &Self) -> (f64, f64) {
+        let total = count64(self.total.saturating_sub(earlier.total)).max(1.0);
+        let share = |now: u64, then: u64| count64(now.saturating_sub(then)) / total;
+        (
+            share(self.busy, earlier.busy),
+            share(self.steal, earlier.steal),
+        )
+    }
+}
+
+/// Ticks of this process and of the children it has reaped, not of those that live.
+pub(crate) fn own_ticks() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/stat")?;
+    let stat = Stat::parse(&text).context("cannot parse /proc/self/stat")?;
+    Ok(stat.user + stat.system + stat.children_user + stat.children_system)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = "812 (a (b) c) S 7 812 812 0 -1 4194560 500 0 0 0 120 340 5 6 20 0 3 0 \
+                        100 9000000 250 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0";
+
+    #[test]
+    fn stat_is_read_past_a_hostile_name() {
+        let stat = Stat::parse(STAT).expect("parses");
+        assert_eq!((stat.parent, stat.user, stat.system), (7, 120, 340));
+        assert_eq!(
+            (stat.children_user, stat.children_system, stat.rss_pages),
+            (5, 6, 250)
+        );
+    }
+
+    #[test]
+    fn torn_text_is_no_stat() {
+        assert_eq!(Stat::parse("812 (nginx) S 7 812"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn status_fields_do_not_match_by_suffix() {
+        let text = "nonvoluntary_ctxt_switches:\t9\nvoluntary_ctxt_switches:\t42\n";
+        assert_eq!(status_field(text, "voluntary_ctxt_switches"), Some(42));
+        assert_eq!(status_field(text, "nonvoluntary_ctxt_switches"), Some(9));
+    }
+
+    #[test]
+    fn machine_splits_busy_idle_and_steal() {
+        let early = Machine::parse("cpu  10 0 10 70 10 0 0 0 0 0\ncpu0 1 2").expect("parses");
+        let late = Machine::parse("cpu  20 0 20 140 10 0 0 10 0 0\n").expect("parses");
+        let (busy, steal) = late.shares_since(&early);
+        assert!((busy - 0.2).abs() < 1e-9 && (steal - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn own_tree_uses_memory_and_time() {
+        let usage = Usage::of_tree(std::process::id()).expect("own process");
+        assert!(usage.rss > 0);
+        assert!(
+            tree(std::process::id())
+                .expect("lists")
+                .contains(&std::process::id())
+        );
+    }
+
+    #[test]
+    fn cpu_is_the_difference_of_ticks() {
+        let early = Usage {
+            user_ticks: 100,
+            system_ticks: 200,
+            ..Usage::default()
+        };
+        let late = Usage {
+            user_ticks: 150,
+            system_ticks: 250,
+            ..Usage::default()
+        };
+        let ticks_per_second = count64(rustix::param::clock_ticks_per_second());
+        let expected = 100.0 * 1e6 / ticks_per_second;
+        assert!((late.cpu_us_since(&early) - expected).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,183 @@
+//! What is kept of a measurement: plain data, written as JSON after every run so that nothing
+//! measured is lost, and read again by `bench report`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::load::latency::Latency;
+use crate::peers::Role;
+
+/// Everything of one `bench run`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    /// Seconds since the epoch when it began.
+    pub(crate) started: u64,
+    /// Where it ran.
+    pub(crate) machine: Machine,
+    /// How it ran.
+    pub(crate) settings: Settings,
+    /// The peers that were there.
+    pub(crate) peers: Vec<PeerInfo>,
+    /// What was not run, and why.
+    pub(crate) skipped: Vec<Skipped>,
+    /// Every run, failed ones too.
+    pub(crate) runs: Vec<Run>,
+}
+
+/// The machine, as far as a reader needs it to judge the numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    /// Model name of the first core.
+    pub(crate) cpu: String,
+    /// Number of cores.
+    pub(crate) cores: usize,
+    /// Memory in bytes.
+    pub(crate) memory: u64,
+    /// Kernel release.
+    pub(crate) kernel: String,
+    /// `net.ipv4.tcp_congestion_control`, the same for all.
+    pub(crate) congestion_control: String,
+    /// Versions of the load generators.
+    pub(crate) tools: BTreeMap<String, String>,
+}
+
+/// How runs were made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// Rounds of each case; in each every peer runs once.
+    pub(crate) rounds: usize,
+    /// Measured seconds of a run.
+    pub(crate) seconds: u64,
+    /// Seconds of load before those.
+    pub(crate) warm_up: u64,
+    /// The origin.
+    pub(crate) origin: String,
+    /// Cores of the proxy.
+    pub(crate) proxy_cores: Vec<usize>,
+    /// Cores of load and origin.
+    pub(crate) load_cores: Vec<usize>,
+    /// Short runs, to see that everything works: not to be published.
+    pub(crate) quick: bool,
+}
+
+/// A peer that was there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PeerInfo {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whose side it is on.
+    pub(crate) role: Role,
+    /// Its version.
+    pub(crate) version: String,
+}
+
+/// What was not run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Skipped {
+    /// Case, or `all`.
+    pub(crate) case: String,
+    /// Peer, or `all`.
+    pub(crate) peer: String,
+    /// Why.
+    pub(crate) why: String,
+}
+
+/// One run of one peer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Run {
+    /// Name of the case.
+    pub(crate) case: String,
+    /// Name of the peer.
+    pub(crate) peer: String,
+    /// Number of the round, from 0.
+    pub(crate) round: usize,
+    /// What was measured, or what went wrong.
+    pub(crate) result: std::result::Result<Measured, String>,
+}
+
+/// The numbers of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// Requests answered.
+    pub(crate) requests: u64,
+    /// Seconds it took.
+    pub(crate) seconds: f64,
+    /// CPU of the proxy per request, in microseconds: the headline.
+    pub(crate) cpu_us: f64,
+    /// Share of it in user mode.
+    pub(crate) user_share: f64,
+    /// CPU of the origin per request, in microseconds.
+    pub(crate) origin_cpu_us: f64,
+    /// How long answers took.
+    pub(crate) latency: Option<Latency>,
+    /// Resident bytes of the proxy at the end.
+    pub(crate) rss: u64,
+    /// Voluntary context switches per request.
+    pub(crate) voluntary: f64,
+    /// System calls per request, where perf can count them.
+    pub(crate) syscalls: Option<f64>,
+    /// Requests lost while the configuration changed.
+    pub(crate) lost: u64,
+    /// What made the run noisy, if anything.
+    pub(crate) noise: Option<String>,
+    /// What only this load measures.
+    pub(crate) extra: BTreeMap<String, f64>,
+}
+
+impl Measured {
+    /// Requests per second.
+    pub(crate) fn rate(&self) -> f64 {
+        crate::stats::count64(self.requests) / self.seconds.max(f64::MIN_POSITIVE)
+    }
+}
+
+impl Record {
+    /// Writes it where it is found again; renamed into place, so that it is never half there.
+    pub(crate) fn save(&self, path: &Path) -> Result<()> {
+        let fresh = path.with_extension("new");
+        std::fs::write(&fresh, serde_json::to_vec_pretty(self)?)?;
+        Ok(std::fs::rename(fresh, path)?)
+    }
+
+    /// Reads one.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no record", path.display()))
+    }
+
+    /// Takes over the runs of another, made on the same machine in the same way. Cases of `newer`
+    /// replace those of this record: rounds of different days are not interleaved.
+    pub(crate) fn absorb(&mut self, newer: Self) -> Result<()> {
+        if self.machine.cpu != newer.machine.cpu || self.machine.kernel != newer.machine.kernel {
+            bail!("records of two machines do not go into one report");
+        }
+        let replaced = |case: &str| newer.runs.iter().any(|run| run.case == case);
+        self.runs.retain(|run| !replaced(&run.case));
+        self.skipped
+            .retain(|skipped| !replaced(&skipped.case) && skipped.case != "all");
+        self.peers
+            .retain(|peer| newer.peers.iter().all(|p| p.name != peer.name));
+        self.peers.extend(newer.peers);
+        self.skipped.extend(newer.skipped);
+        self.runs.extend(newer.runs);
+        self.settings.quick |= newer.settings.quick;
+        self.machine = newer.machine;
+        Ok(())
+    }
+}
+
+/// The newest record in `folder`.
+pub(crate) fn newest(folder: &Path) -> Result<PathBuf> {
+    let hint = || format!("no record in {}: bench run makes one", folder.display());
+    let entries = std::fs::read_dir(folder).with_context(hint)?;
+    let paths = entries.flatten().map(|e| e.path());
+    // Names begin with the time, so they sort by it.
+    paths
+        .filter(|p| p.extension().is_some_and(|e| e == "json"))
+        .max()
+        .with_context(hint)
+}

@@ -1,0 +1,61 @@
+//! `bench report`: records in, a Markdown file and an HTML page out.
+
+mod cases;
+mod document;
+mod html;
+mod intro;
+mod markdown;
+mod overview;
+mod plots;
+mod summary;
+mod targets;
+
+use anyhow::{Context, Result};
+
+use crate::args::ReportArgs;
+use crate::record::{Record, newest};
+use crate::say;
+use crate::scenario::read_folder;
+use document::Block;
+
+const TITLE: &str = "The gateway beside its peers";
+
+/// Writes `report.md`, `report.html` and `plots/*.svg` into the folder of the records.
+pub(crate) fn report(args: &ReportArgs) -> Result<()> {
+    let mut paths = args.from.clone();
+    if paths.is_empty() {
+        paths.push(newest(&args.out)?);
+    }
+    let mut paths = paths.iter();
+    let mut record = Record::read(paths.next().context("no record was given")?)?;
+    for path in paths {
+        record.absorb(Record::read(path)?)?;
+    }
+    let cases = read_folder(&args.places.scenarios_folder)?;
+    let summaries = summary::summarise(&record, &cases);
+    let mut blocks = vec![Block::Heading(1, TITLE.to_owned())];
+    blocks.extend(intro::lead(&record));
+    blocks.extend(overview::blocks(&record, &summaries));
+    blocks.extend(intro::blocks(&record, &summaries));
+    blocks.extend(cases::blocks(&summaries)?);
+    write(args, &blocks)
+}
+
+fn write(args: &ReportArgs, blocks: &[Block]) -> Result<()> {
+    let plots = args.out.join("plots");
+    std::fs::create_dir_all(&plots)?;
+    for block in blocks {
+        if let Block::Plot(plot) = block {
+            std::fs::write(plots.join(format!("{}.svg", plot.name)), &plot.svg)?;
+        }
+    }
+    let (text, page) = (args.out.join("report.md"), args.out.join("report.html"));
+    std::fs::write(&text, markdown::render(blocks))?;
+    std::fs::write(&page, html::render(TITLE, blocks))?;
+    say(&format!(
+        "report: {} and {}",
+        text.display(),
+        page.display()
+    ));
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Runs brought together: one row per peer and case, and how two rows compare. Pure.
+
+use crate::load::RSS_PER_CONNECTION;
+use crate::peers::Role;
+use crate::record::{Measured, Record, Skipped};
+use crate::scenario::{Case, Loader, Metric};
+use crate::stats::{Ratio, Spread};
+
+/// All rows of a case.
+#[derive(Debug)]
+pub(crate) struct CaseSummary<'a> {
+    /// The case.
+    pub(crate) case: &'a Case,
+    /// Rows, in the order of the peers.
+    pub(crate) rows: Vec<Row<'a>>,
+    /// What was not run of it.
+    pub(crate) skipped: Vec<&'a Skipped>,
+}
+
+/// All runs of one peer in one case.
+#[derive(Debug)]
+pub(crate) struct Row<'a> {
+    /// The peer.
+    pub(crate) peer: &'a str,
+    /// Whose side it is on.
+    pub(crate) role: Role,
+    /// Round and numbers of each run that went well.
+    pub(crate) runs: Vec<(usize, &'a Measured)>,
+    /// What went wrong, if a run did.
+    pub(crate) failure: Option<&'a str>,
+}
+
+/// Brings the runs of `record` together, in the order of `cases`; cases without any are left out.
+pub(crate) fn summarise<'a>(record: &'a Record, cases: &'a [Case]) -> Vec<CaseSummary<'a>> {
+    let summaries = cases.iter().map(|case| {
+        let name = case.name();
+        let skipped = record.skipped.iter().filter(|s| s.case == name).collect();
+        let rows = record
+            .peers
+            .iter()
+            .filter_map(|peer| row(record, &name, &peer.name, peer.role));
+        CaseSummary {
+            case,
+            rows: rows.collect(),
+            skipped,
+        }
+    });
+    summaries
+        .filter(|s| !s.rows.is_empty() || !s.skipped.is_empty())
+        .collect()
+}
+
+fn row<'a>(record: &'a Record, case: &str, peer: &'a str, role: Role) -> Option<Row<'a>> {
+    let mut row = Row {
+        peer,
+        role,
+        runs: Vec::new(),
+        failure: None,
+    };
+    for run in record
+        .runs
+        .iter()
+        .filter(|run| run.case == case && run.peer == peer)
+    {
+        match &run.result {
+            Ok(measured) => row.runs.push((run.round, measured)),
+            Err(error) => row.failure = Some(error),
+        }
+    }
+    (!row.runs.is_empty() || row.failure.is_some()).then_some(row)
+}
+
+impl CaseSummary<'_> {
+    /// What this case is about.
+    pub(crate) fn metric(&self) -> Metric {
+        match self.case.load.with {
+            Loader::Idle => Metric::RssPerConnection,
+            _ => Metric::Cpu,
+        }
+    }
+
+    /// The row of a peer, if it ran well.
+    pub(crate) fn row(&self, peer: &str) -> Option<&Row<'_>> {
+        self.rows
+            .iter()
+            .find(|row| row.peer == peer && row.is_good())
+    }
+
+    /// The best good row of a side.
+    pub(crate) fn best(&self, role: Role, metric: Metric) -> Option<&Row<'_>> {
+        let good = self
+            .rows
+            .iter()
+            .filter(|row| row.role == role && row.is_good());
+        let measured = good.filter_map(|row| Some((row, row.spread(metric)?.median)));
+        measured
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(row, _)| row)
+    }
+}
+
+impl Row<'_> {
+    /// Whether every run went well: a failed run disqualifies the numbers of the others.
+    pub(crate) fn is_good(&self) -> bool {
+        self.failure.is_none() && !self.runs.is_empty()
+    }
+
+    /// Over the rounds, of whatever `number` takes.
+    pub(crate) fn over(&self, number: impl Fn(&Measured) -> Option<f64>) -> Option<Spread> {
+        Spread::of(
+            self.runs
+                .iter()
+                .filter_map(|(_, measured)| number(measured)),
+        )
+    }
+
+    /// Of a metric over the rounds.
+    pub(crate) fn spread(&self, metric: Metric) -> Option<Spread> {
+        self.over(|measured| value(measured, metric))
+    }
+
+    /// Median over the rounds of a quantile of latency, in microseconds.
+    pub(crate) fn latency(&self, quantile: f64) -> Option<f64> {
+        let at = |measured: &Measured| measured.latency.as_ref()?.at(quantile);
+        self.over(at).map(|spread| spread.median)
+    }
+
+    /// How many runs were noisy.
+    pub(crate) fn noisy(&self) -> usize {
+        self.runs
+            .iter()
+            .filter(|(_, measured)| measured.noise.is_some())
+            .count()
+    }
+
+    /// This row over `other`, paired by round.
+    pub(crate) fn ratio(&self, other: &Row<'_>, metric: Metric) -> Option<Ratio> {
+        let pairs: Vec<_> = self
+            .runs
+            .iter()
+            .filter_map(|(round, ours)| {
+                let (_, theirs) = other.runs.iter().find(|(r, _)| r == round)?;
+                Some((value(ours, metric)?, value(theirs, metric)?))
+            })
+            .collect();
+        Ratio::of(&pairs)
+    }
+}
+
+fn value(measured: &Measured, metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::Cpu => Some(measured.cpu_us),
+        Metric::RssPerConnection => measured.extra.get(RSS_PER_CONNECTION).copied(),
+    }
+}

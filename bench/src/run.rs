@@ -1,0 +1,305 @@
+//! The order of runs: case by case, round by round, every peer once a round.
+//!
+//! Peers of one round run next to each other in time, so that what drifts (temperature, other
+//! tenants) drifts for all; each round starts with another peer.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, ensure};
+
+use crate::args::{Places, ReportArgs, RunArgs};
+use crate::measure::{Method, measure};
+use crate::peers::{self, Peer};
+use crate::record::{Measured, PeerInfo, Record, Run, Settings, Skipped};
+use crate::scenario::{Case, read_folder};
+use crate::stats::Spread;
+use crate::{load, machine, process, report, say, syscalls};
+
+/// `bench run`.
+pub(crate) fn run(args: &RunArgs) -> Result<()> {
+    // Relays and origin are this binary.
+    let optimised = !cfg!(debug_assertions);
+    ensure!(
+        optimised || args.quick,
+        "the floor would be slow: cargo run --release -p bench"
+    );
+    process::end_with_children()?;
+    process::raise_open_files();
+    let cases = chosen_cases(args)?;
+    let method = method(args);
+    let mut record = Record {
+        started: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs(),
+        machine: machine::describe(),
+        settings: settings(args, &method),
+        peers: Vec::new(),
+        skipped: Vec::new(),
+        runs: Vec::new(),
+    };
+    let present = present_peers(args, &mut record)?;
+    if !method.count_syscalls
+        && let Some(why) = syscalls::unable()
+    {
+        skip(
+            &mut record,
+            "all",
+            "all",
+            &format!("system calls are not counted: {why}"),
+        );
+    }
+    std::fs::create_dir_all(&args.out)?;
+    let path = args.out.join(format!("{}.json", record.started));
+    for variants in cases.chunk_by(|a, b| a.id == b.id) {
+        run_scenario(variants, &present, &method, &mut record, &path)?;
+    }
+    record.save(&path)?;
+    say(&format!("\nrecord: {}", path.display()));
+    let (from, out) = (vec![path], args.out.clone());
+    report::report(&ReportArgs {
+        from,
+        out,
+        places: args.places.clone(),
+    })
+}
+
+/// `bench list`.
+pub(crate) fn list(places: &Places) -> Result<()> {
+    say("scenarios:");
+    for case in read_folder(&places.scenarios_folder)? {
+        let missing = load::missing(case.load.with).unwrap_or_default();
+        say(&format!("  {:<18} {}  {missing}", case.name(), case.title));
+    }
+    say("\npeers:");
+    for peer in peers::all(&places.gateway, &places.peers_folder) {
+        let version = peer
+            .version()
+            .unwrap_or_else(|error| format!("missing: {error:#}"));
+        say(&format!("  {:<18} {version}", peer.name()));
+    }
+    if let Some(why) = syscalls::unable() {
+        say(&format!("\nsystem calls cannot be counted: {why}"));
+    }
+    Ok(())
+}
+
+fn chosen_cases(args: &RunArgs) -> Result<Vec<Case>> {
+    let mut cases = read_folder(&args.places.scenarios_folder)?;
+    for asked in &args.scenarios {
+        let known = cases.iter().any(|case| is_asked(case, asked));
+        ensure!(known, "there is no scenario {asked}: bench list shows all");
+    }
+    let all = args.scenarios.is_empty();
+    cases.retain(|case| all || args.scenarios.iter().any(|asked| is_asked(case, asked)));
+    Ok(cases)
+}
+
+fn is_asked(case: &Case, asked: &str) -> bool {
+    case.id.eq_ignore_ascii_case(asked) || case.name().eq_ignore_ascii_case(asked)
+}
+
+fn method(args: &RunArgs) -> Method {
+    let quick = args.quick;
+    let seconds = |given: Option<u64>, usual| Duration::from_secs(given.unwrap_or(usual).max(1));
+    let mut load_cores = args.load_cores.clone();
+    if load_cores.is_empty() {
+        let proxy = args.proxy_cores.first().copied().unwrap_or(0);
+        load_cores = (0..machine::cores())
+            .filter(|core| *core != proxy)
+            .collect();
+    }
+    if load_cores.is_empty() {
+        load_cores.push(0);
+    }
+    Method {
+        duration: seconds(args.seconds, if quick { 1 } else { 5 }),
+        warm_up: seconds(args.warm_up, 1),
+        patience: Duration::from_secs(if quick { 0 } else { 30 }),
+        proxy_cores: args.proxy_cores.clone(),
+        load_cores,
+        origin: args.origin,
+        count_syscalls: syscalls::unable().is_none(),
+    }
+}
+
+fn settings(args: &RunArgs, method: &Method) -> Settings {
+    Settings {
+        rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 10 }),
+        seconds: method.duration.as_secs(),
+        warm_up: method.warm_up.as_secs(),
+        origin: method.origin.name().to_owned(),
+        proxy_cores: method.proxy_cores.clone(),
+        load_cores: method.load_cores.clone(),
+        quick: args.quick,
+    }
+}
+
+/// Those asked for and installed; what is missing is said and recorded.
+fn present_peers(args: &RunArgs, record: &mut Record) -> Result<Vec<Box<dyn Peer>>> {
+    let mut list = peers::all(&args.places.gateway, &args.places.peers_folder);
+    for asked in &args.peers {
+        let known = list
+            .iter()
+            .any(|peer| peers::is_meant(peer.as_ref(), asked));
+        ensure!(known, "there is no peer {asked}: bench list shows all");
+    }
+    let meant = |peer: &dyn Peer| args.peers.iter().any(|asked| peers::is_meant(peer, asked));
+    list.retain(|peer| args.peers.is_empty() || meant(peer.as_ref()));
+    list.retain(|peer| match peer.version() {
+        Ok(version) => {
+            let (name, role) = (peer.name().to_owned(), peer.role());
+            record.peers.push(PeerInfo {
+                name,
+                role,
+                version,
+            });
+            true
+        }
+        Err(error) => {
+            skip(record, "all", peer.name(), &format!("{error:#}"));
+            false
+        }
+    });
+    ensure!(
+        !list.is_empty(),
+        "not one of the peers is installed: see bench/README.md"
+    );
+    Ok(list)
+}
+
+fn skip(record: &mut Record, case: &str, peer: &str, why: &str) {
+    say(&format!("!! SKIPPED {case} {peer}: {why}"));
+    let (case, peer, why) = (case.to_owned(), peer.to_owned(), why.to_owned());
+    record.skipped.push(Skipped { case, peer, why });
+}
+
+/// Runs all variants of a scenario. They take turns within a round like the peers do, so that they
+/// too can be compared in pairs.
+fn run_scenario(
+    variants: &[Case],
+    present: &[Box<dyn Peer>],
+    method: &Method,
+    record: &mut Record,
+    path: &Path,
+) -> Result<()> {
+    let mut turns = Vec::new();
+    for case in variants {
+        say(&format!("\n== {} {}", case.name(), case.title));
+        let able = able_peers(case, present, method, record);
+        turns.extend(able.into_iter().map(|peer| (case, peer)));
+    }
+    let mut failed = BTreeSet::new();
+    for round in 0..record.settings.rounds {
+        for turn in 0..turns.len() {
+            let Some(&(case, peer)) = turns.get((turn + round) % turns.len()) else {
+                continue;
+            };
+            // One failure is an answer; nine more cost time and say nothing new.
+            if failed.contains(&(case.name(), peer.name())) {
+                continue;
+            }
+            let run = one_run(case, peer, method, round)?;
+            if run.result.is_err() {
+                failed.insert((case.name(), peer.name()));
+            }
+            say_run(&run, record.settings.rounds);
+            record.runs.push(run);
+            record.save(path)?;
+        }
+    }
+    for (case, peer) in turns {
+        summarise(case, peer, record);
+    }
+    Ok(())
+}
+
+/// The peers that can run this case; why others cannot is said and recorded.
+fn able_peers<'a>(
+    case: &Case,
+    present: &'a [Box<dyn Peer>],
+    method: &Method,
+    record: &mut Record,
+) -> Vec<&'a dyn Peer> {
+    let for_all = load::missing(case.load.with).or_else(|| method.origin.unable(case));
+    let cores = method.proxy_cores.len();
+    let short = (case.workers > cores)
+        .then(|| format!("{} workers need as many --proxy-cores", case.workers));
+    if let Some(why) = for_all.map(str::to_owned).or(short) {
+        skip(record, &case.name(), "all", &why);
+        return Vec::new();
+    }
+    let mut able = Vec::new();
+    for peer in present.iter().map(AsRef::as_ref) {
+        let chosen = case.peers.is_empty() || case.peers.iter().any(|name| name == peer.name());
+        match peer.unable(case) {
+            _ if !chosen => {}
+            Some(why) => skip(record, &case.name(), peer.name(), why),
+            None => able.push(peer),
+        }
+    }
+    able
+}
+
+fn one_run(case: &Case, peer: &dyn Peer, method: &Method, round: usize) -> Result<Run> {
+    let folder = tempfile::tempdir()?;
+    // On a thread of its own, pinned with all that it starts to the cores of the load.
+    let result = std::thread::scope(|scope| {
+        let runner = scope.spawn(|| -> Result<Measured> {
+            process::pin(&method.load_cores)?;
+            measure(peer, case, method, folder.path())
+        });
+        runner
+            .join()
+            .unwrap_or_else(|_| anyhow::bail!("the run panicked"))
+    });
+    let result = result.map_err(|error| format!("{error:#}"));
+    Ok(Run {
+        case: case.name(),
+        peer: peer.name().to_owned(),
+        round,
+        result,
+    })
+}
+
+fn say_run(run: &Run, rounds: usize) {
+    let head = format!(
+        "{:>3}/{rounds} {:<15} {:<17}",
+        run.round + 1,
+        run.case,
+        run.peer
+    );
+    let measured = match &run.result {
+        Err(error) => return say(&format!("{head} !! FAILED: {error}")),
+        Ok(measured) => measured,
+    };
+    let mut line = format!("{head} {:>9.2} µs CPU/request", measured.cpu_us);
+    if let Some(latency) = &measured.latency {
+        let p99 = latency.at(0.99).unwrap_or(f64::NAN);
+        let _ = write!(line, " {:>9.0}/s  p99 {p99:>8.0} µs", measured.rate());
+    }
+    for (name, value) in &measured.extra {
+        let _ = write!(line, "  {name} {value:.0}");
+    }
+    if let Some(noise) = &measured.noise {
+        let _ = write!(line, "  [noisy {noise}]");
+    }
+    say(&line);
+}
+
+fn summarise(case: &Case, peer: &dyn Peer, record: &Record) {
+    let (case, peer) = (case.name(), peer.name());
+    let runs = record
+        .runs
+        .iter()
+        .filter(|run| run.case == case && run.peer == peer);
+    let values = runs.filter_map(|run| Some(run.result.as_ref().ok()?.cpu_us));
+    if let Some(Spread {
+        median, min, max, ..
+    }) = Spread::of(values)
+    {
+        say(&format!(
+            "  {case:<15} {peer:<17} median {median:>9.2} µs [{min:.2} to {max:.2}]"
+        ));
+    }
+}

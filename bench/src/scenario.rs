@@ -1,0 +1,365 @@
+//! What is measured: scenarios, read from the TOML files of `bench/scenarios`.
+//!
+//! A file describes one scenario. Each `[[variant]]` table is laid over the rest of the file, so
+//! that a variant names only what differs; the outcome is a flat list of [`Case`]s, which is all
+//! that the rest of the harness knows.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// One measurable situation: a scenario with one of its variants laid over it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    /// Number of the scenario, such as `S9`.
+    pub(crate) id: String,
+    /// Name of the variant; empty where a scenario has one only.
+    #[serde(default)]
+    pub(crate) variant: String,
+    /// One line for tables and plots.
+    pub(crate) title: String,
+    /// What a reader learns from it.
+    pub(crate) why: String,
+    /// What the proxy speaks to clients.
+    pub(crate) front: Front,
+    /// What the proxy speaks to the origin.
+    #[serde(default)]
+    pub(crate) upstream: Upstream,
+    /// Worker threads the proxy may use.
+    #[serde(default = "one")]
+    pub(crate) workers: usize,
+    /// The routing table of the proxy.
+    #[serde(default)]
+    pub(crate) routes: Routes,
+    /// A configuration change every so many milliseconds while the load runs.
+    #[serde(default)]
+    pub(crate) churn_ms: Option<u64>,
+    /// Peers to run; empty means all.
+    #[serde(default)]
+    pub(crate) peers: Vec<String>,
+    /// What the clients do.
+    pub(crate) load: Load,
+    /// What the gateway shall reach here.
+    #[serde(default, rename = "target")]
+    pub(crate) targets: Vec<Target>,
+}
+
+/// What a proxy speaks to its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Front {
+    /// HTTP/1.1 in the clear.
+    Http1,
+    /// HTTP/1.1 in TLS 1.3.
+    Tls,
+    /// HTTP/2 in the clear, by prior knowledge.
+    H2c,
+    /// WebSocket upgraded from HTTP/1.1.
+    WebSocket,
+    /// gRPC over HTTP/2 in the clear.
+    Grpc,
+}
+
+/// What a proxy speaks to the origin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Upstream {
+    /// HTTP/1.1 in the clear.
+    #[default]
+    Http1,
+    /// HTTP/2 in the clear.
+    H2c,
+}
+
+/// The routing table a proxy is given. The load always hits the last entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Routes {
+    /// What tells the routes apart.
+    pub(crate) by: RouteKey,
+    /// How many there are.
+    pub(crate) count: usize,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Self {
+            by: RouteKey::Nothing,
+            count: 1,
+        }
+    }
+}
+
+/// What tells routes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RouteKey {
+    /// One route takes everything.
+    Nothing,
+    /// Each route has a host name of its own.
+    Hosts,
+    /// All share one host; each has a path prefix of its own.
+    Prefixes,
+}
+
+impl Routes {
+    /// The `Host` the load sends.
+    pub(crate) fn host(&self) -> String {
+        match self.by {
+            RouteKey::Hosts => host_name(self.count.saturating_sub(1)),
+            RouteKey::Nothing | RouteKey::Prefixes => "bench.example".to_owned(),
+        }
+    }
+
+    /// `path` below the prefix of the last route.
+    pub(crate) fn path(&self, path: &str) -> String {
+        match self.by {
+            RouteKey::Prefixes => format!("{}{path}", prefix(self.count.saturating_sub(1))),
+            RouteKey::Nothing | RouteKey::Hosts => path.to_owned(),
+        }
+    }
+}
+
+/// Host name of the route of this number.
+pub(crate) fn host_name(number: usize) -> String {
+    format!("h{number}.bench.example")
+}
+
+/// Path prefix of the route of this number.
+pub(crate) fn prefix(number: usize) -> String {
+    format!("/p{number}")
+}
+
+/// What the clients do.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Load {
+    /// Which load generator.
+    pub(crate) with: Loader,
+    /// Connections (or threads, for handshakes).
+    pub(crate) connections: usize,
+    /// Concurrent streams per HTTP/2 connection.
+    #[serde(default = "one")]
+    pub(crate) streams: usize,
+    /// Requests per second over all connections; none means as fast as answers come.
+    #[serde(default)]
+    pub(crate) rate: Option<u32>,
+    /// Size of the body: of the response, or of what is sent and echoed.
+    #[serde(default)]
+    pub(crate) bytes: usize,
+    /// Send the body and have it echoed.
+    #[serde(default)]
+    pub(crate) echo: bool,
+    /// A new connection for each request.
+    #[serde(default)]
+    pub(crate) close: bool,
+    /// Resume TLS sessions.
+    #[serde(default)]
+    pub(crate) resume: bool,
+    /// Messages per gRPC stream; 1 is a unary call.
+    #[serde(default = "one")]
+    pub(crate) messages: usize,
+}
+
+/// The load generators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Loader {
+    /// wrk: HTTP/1, flat out.
+    Wrk,
+    /// Ours: HTTP/1 and WebSocket, flat out or at a fixed rate, every byte verified.
+    Paced,
+    /// h2load: HTTP/2, flat out.
+    H2load,
+    /// Ours: opens connections, uses each once and keeps it.
+    Idle,
+    /// Ours: one TLS handshake for each request.
+    Handshake,
+    /// Ours: gRPC calls.
+    Grpc,
+}
+
+/// A line of what the gateway shall reach.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Target {
+    /// What is compared.
+    #[serde(default)]
+    pub(crate) metric: Metric,
+    /// `floor`, `peers` (the best present), a peer's name, or `case:S15/one` for the gateway itself
+    /// in another case. Absent: `factor` is an absolute bound.
+    #[serde(default)]
+    pub(crate) against: Option<String>,
+    /// The gateway's value must be at most this many times the other's.
+    pub(crate) factor: f64,
+}
+
+/// What a target compares.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Metric {
+    /// CPU per request.
+    #[default]
+    Cpu,
+    /// Resident bytes per idle connection.
+    RssPerConnection,
+}
+
+impl Case {
+    /// `S9/hosts-5000`, or `S1` where there is one variant only.
+    pub(crate) fn name(&self) -> String {
+        if self.variant.is_empty() {
+            self.id.clone()
+        } else {
+            format!("{}/{}", self.id, self.variant)
+        }
+    }
+
+    /// Path the load asks for.
+    pub(crate) fn path(&self) -> String {
+        let path = match self.front {
+            Front::WebSocket => "/ws".to_owned(),
+            Front::Grpc => "/bench.Echo/Call".to_owned(),
+            _ if self.load.echo => "/echo".to_owned(),
+            _ => format!("/bytes/{}", self.load.bytes),
+        };
+        self.routes.path(&path)
+    }
+
+    /// How often the configuration changes during the load.
+    pub(crate) fn churn(&self) -> Option<Duration> {
+        self.churn_ms.map(Duration::from_millis)
+    }
+
+    /// Whether clients speak TLS.
+    pub(crate) fn encrypted(&self) -> bool {
+        self.front == Front::Tls
+    }
+}
+
+/// Reads every scenario of `folder`, in the order of their numbers.
+pub(crate) fn read_folder(folder: &Path) -> Result<Vec<Case>> {
+    let entries = std::fs::read_dir(folder).with_context(|| {
+        format!(
+            "no scenarios in {}: pass --scenarios-folder",
+            folder.display()
+        )
+    })?;
+    let mut paths: Vec<_> = entries
+        .map(|e| e.map(|e| e.path()))
+        .collect::<Result<_, _>>()?;
+    paths.retain(|p| p.extension().is_some_and(|e| e == "toml"));
+    let mut cases = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path)?;
+        cases.extend(parse(&text).with_context(|| format!("in {}", path.display()))?);
+    }
+    cases.sort_by_key(|c| order(&c.id));
+    Ok(cases)
+}
+
+/// Sorts S1, S1r, S2 … S10 by number, then by letter.
+fn order(id: &str) -> (usize, String) {
+    let digits: String = id.chars().filter(char::is_ascii_digit).collect();
+    (digits.parse().unwrap_or(usize::MAX), id.to_owned())
+}
+
+/// The cases of one file.
+pub(crate) fn parse(text: &str) -> Result<Vec<Case>> {
+    let mut base: Table = text.parse()?;
+    let variants = match base.remove("variants") {
+        Some(Value::Array(list)) => list,
+        Some(_) => anyhow::bail!("`variants` must be an array of tables"),
+        None => vec![Value::Table(Table::new())],
+    };
+    variants.into_iter().map(|over| case(&base, over)).collect()
+}
+
+fn case(base: &Table, over: Value) -> Result<Case> {
+    let mut merged = Value::Table(base.clone());
+    lay_over(&mut merged, over);
+    let case: Case = merged.try_into()?;
+    ensure!(
+        case.load.connections > 0,
+        "{}: `connections` must be positive",
+        case.name()
+    );
+    ensure!(
+        case.routes.count > 0,
+        "{}: `routes.count` must be positive",
+        case.name()
+    );
+    ensure!(
+        case.workers > 0,
+        "{}: `workers` must be positive",
+        case.name()
+    );
+    Ok(case)
+}
+
+fn lay_over(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Table(base), Value::Table(over)) => {
+            for (key, value) in over {
+                match base.get_mut(&key) {
+                    Some(slot) => lay_over(slot, value),
+                    None => drop(base.insert(key, value)),
+                }
+            }
+        }
+        (slot, value) => *slot = value,
+    }
+}
+
+fn one() -> usize {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_name_only_what_differs() {
+        let cases = parse(
+            r#"
+            id = "S9"
+            title = "t"
+            why = "w"
+            front = "http1"
+            load = { with = "wrk", connections = 64, bytes = 128 }
+            variants = [
+                { variant = "one" },
+                { variant = "hosts", routes = { by = "hosts", count = 500 }, load = { connections = 8 } },
+            ]
+            "#,
+        )
+        .expect("parses");
+        assert_eq!(cases[0].name(), "S9/one");
+        assert_eq!(cases[0].load.connections, 64);
+        assert_eq!(cases[1].load.connections, 8);
+        assert_eq!(cases[1].load.bytes, 128);
+        assert_eq!(cases[1].routes.host(), "h499.bench.example");
+        assert_eq!(cases[1].path(), "/bytes/128");
+    }
+
+    #[test]
+    fn misspelt_keys_are_refused() {
+        let text = "id='S1'\ntitle='t'\nwhy='w'\nfront='http1'\nload={with='wrk',conections=1}";
+        assert!(parse(text).is_err());
+    }
+
+    #[test]
+    fn shipped_scenarios_parse_in_order() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let cases = read_folder(&folder).expect("parse");
+        let mut ids: Vec<_> = cases.iter().map(|c| c.id.as_str()).collect();
+        ids.dedup();
+        let all = "S1 S1r S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15";
+        assert_eq!(ids.join(" "), all);
+    }
+}

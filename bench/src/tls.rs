@@ -1,0 +1,76 @@
+//! The certificate of the TLS scenarios, and clients that trust it and nothing else.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use rustls::client::Resumption;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+
+/// Name in the certificate.
+pub(crate) const NAME: &str = "bench.example";
+
+/// A self-signed P-256 certificate on disk, in the forms that the peers read.
+#[derive(Debug, Clone)]
+pub(crate) struct Certificate {
+    /// PEM certificate.
+    pub(crate) chain: PathBuf,
+    /// PEM private key.
+    pub(crate) key: PathBuf,
+    /// Both in one file, as HAProxy wants them.
+    pub(crate) bundle: PathBuf,
+}
+
+impl Certificate {
+    /// Made by `openssl` in `folder`.
+    pub(crate) fn generate(folder: &Path) -> Result<Self> {
+        let [chain, key, bundle] = ["cert.pem", "key.pem", "bundle.pem"].map(|n| folder.join(n));
+        let status = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+            ])
+            .args(["-nodes", "-days", "30", "-subj", "/CN=bench.example"])
+            .args(["-addext", "subjectAltName=DNS:bench.example"])
+            .args(["-addext", "basicConstraints=critical,CA:FALSE"])
+            .arg("-keyout")
+            .arg(&key)
+            .arg("-out")
+            .arg(&chain)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .context("openssl is not installed: apt-get install openssl")?;
+        ensure!(status.success(), "openssl made no certificate ({status})");
+        let both = [std::fs::read(&chain)?, std::fs::read(&key)?].concat();
+        std::fs::write(&bundle, both)?;
+        Ok(Self { chain, key, bundle })
+    }
+
+    /// Configuration of a TLS 1.3 client that trusts this certificate alone.
+    pub(crate) fn client(&self, resume: bool) -> Result<Arc<ClientConfig>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&self.chain)?)?;
+        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        if !resume {
+            config.resumption = Resumption::disabled();
+        }
+        Ok(Arc::new(config))
+    }
+}
+
+/// [`NAME`] as rustls takes it.
+pub(crate) fn server_name() -> Result<ServerName<'static>> {
+    Ok(ServerName::try_from(NAME)?)
+}
