@@ -301,7 +301,10 @@ fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Ur
 
 /// Ends at once: whoever asked twice does not want to wait. The kernel resets what is open.
 fn abandon(shards: &Shards) {
-    warn!(clients = shards.clients(), "asked to end a second time; not waiting for what is left");
+    warn!(
+        clients = shards.clients(),
+        "asked to end a second time; not waiting for what is left"
+    );
 }
 
 fn stop(shards: &Shards) {

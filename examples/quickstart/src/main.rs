@@ -52,7 +52,7 @@ fn start_gateway() -> io::Result<Child> {
         }
     }
     command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    command.args(["run", "--bin", "gateway"]);
+    command.args(["run", "--package", "proxy", "--bin", "gateway"]);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }

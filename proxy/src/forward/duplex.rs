@@ -52,7 +52,9 @@ pub(super) async fn run(
     let upstream_fd = connection.stream.fd();
     let result = {
         let sending = async {
-            let sent = upload.send_as_it_comes(&relay, &mut request, &uploaded.replay).await;
+            let sent = upload
+                .send_as_it_comes(&relay, &mut request, &uploaded.replay)
+                .await;
             uploaded.note(sent, attempt, connection);
         };
         let receiving = async {

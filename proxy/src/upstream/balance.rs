@@ -207,7 +207,8 @@ impl Choice<'_> {
     /// Health over expected time and load; a heavier endpoint bears more at once.
     fn score(&self, endpoint: EndpointRef) -> f64 {
         self.upstreams.with_endpoint(endpoint.id, |state| {
-            let latency = state.expected_latency(self.latency, self.now) + LATENCY_FLOOR.as_secs_f64();
+            let latency =
+                state.expected_latency(self.latency, self.now) + LATENCY_FLOOR.as_secs_f64();
             let share = self.set.mean_weight / f64::from(endpoint.weight.get());
             state.health() / (latency * (f64::from(state.in_flight()) * share + 1.0))
         })
