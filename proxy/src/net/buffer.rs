@@ -271,7 +271,7 @@ mod tests {
         assert!(buffer.append(b"data-rubbish-next"));
         let mut consumed = b"data-rubbish-".len();
         assert!(buffer.put_behind(4, &mut consumed, b"END"));
-        assert_eq!(buffer.filled(), b"dataENDbish-next");
+        assert_eq!(buffer.filled(), b"dataENDbbish-next");
         assert!(
             !buffer.put_behind(4, &mut consumed, &[b'x'; 32]),
             "over what comes next"

@@ -3,9 +3,9 @@
 use crate::support::{Client, Message, Origin, gateway, ok, on_both_drivers, origin};
 
 const COOKIE: &str =
-    "{sessionPersistence: {type: Cookie, cookie: {name: who}}, backendRefs: [{@all}]}";
+    "{sessionPersistence: {sessionName: who, type: Cookie}, backendRefs: [{@all}]}";
 const HEADER: &str =
-    "{sessionPersistence: {type: Header, header: {name: X-Who}}, backendRefs: [{@all}]}";
+    "{sessionPersistence: {sessionName: X-Who, type: Header}, backendRefs: [{@all}]}";
 
 fn named_origins() -> Vec<Origin> {
     ["a", "b", "c"]

@@ -186,3 +186,17 @@ fn only_what_the_endpoint_did_counts_against_it() {
         );
     }
 }
+
+#[test]
+fn what_was_measured_long_ago_counts_little() {
+    let mut bed = Bed::new(2);
+    bed.judge(0, Outcome::Success(SECOND));
+    bed.judge(1, Outcome::Success(9 * SECOND));
+    let endpoint = bed.upstreams.endpoint(endpoint(1));
+    let mean = 1.0;
+    let fresh = endpoint.expected_latency(mean, bed.now);
+    bed.now += 20 * SECOND;
+    let stale = endpoint.expected_latency(mean, bed.now);
+    assert!(fresh > 2.0, "{fresh}");
+    assert!((stale - mean).abs() < 0.001, "{stale}");
+}
