@@ -15,7 +15,7 @@ pub(crate) fn documents(text: &str) -> Vec<Value> {
     documents
 }
 
-fn next<'a>(events: &mut dyn Iterator<Item = Event<'a>>) -> Value {
+fn next(events: &mut dyn Iterator<Item = Event<'_>>) -> Value {
     let event = events.next().expect("a value");
     value(event, events)
 }
@@ -35,7 +35,7 @@ fn plain(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-fn sequence<'a>(events: &mut dyn Iterator<Item = Event<'a>>) -> Value {
+fn sequence(events: &mut dyn Iterator<Item = Event<'_>>) -> Value {
     let mut items = Vec::new();
     loop {
         match events.next().expect("an item or the end") {
@@ -45,7 +45,7 @@ fn sequence<'a>(events: &mut dyn Iterator<Item = Event<'a>>) -> Value {
     }
 }
 
-fn mapping<'a>(events: &mut dyn Iterator<Item = Event<'a>>) -> Value {
+fn mapping(events: &mut dyn Iterator<Item = Event<'_>>) -> Value {
     let mut fields = Map::new();
     loop {
         match events.next().expect("a key or the end") {
