@@ -69,6 +69,25 @@ on_both_drivers! {
         Scene::with(driver, nobody).expects(503);
     }
 
+    fn the_rest_of_a_refused_body_is_no_request(driver) {
+        let (_socket, nobody) = refused();
+        let sound = origin();
+        for head in ["Content-Length: 60", "Transfer-Encoding: chunked"] {
+            let gateway = gateway(driver)
+                .backend("nobody", &[nobody])
+                .backend("sound", &[sound.address()])
+                .rule("{matches: [{path: {value: /nobody}}], backendRefs: [{@nobody}]}")
+                .rule("{backendRefs: [{@sound}]}")
+                .start();
+            let mut client = gateway.client();
+            let body = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
+            client.sends(format!("POST /nobody HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n28\r\n{body}"));
+            client.expects(503);
+            client.sends(body).expects_end();
+            assert!(sound.requests().is_empty(), "after {head}");
+        }
+    }
+
     fn a_backend_that_does_not_exist_is_500(driver) {
         let sound = origin();
         let gateway = gateway(driver)

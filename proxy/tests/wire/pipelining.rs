@@ -37,6 +37,19 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 500);
     }
 
+    fn more_than_a_buffer_holds_is_served_to_the_last(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        // 300 KiB of heads of a length that no buffer is a multiple of.
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Pad: {}\r\n\r\n", "p".repeat(577));
+        client.sends(head.repeat(500));
+        for _ in 0..500 {
+            client.expects(200);
+        }
+        assert_eq!(origin.requests().len(), 500);
+    }
+
     fn a_pipelining_client_does_not_starve_its_neighbour(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).start();

@@ -38,6 +38,33 @@ on_both_drivers! {
         client.gets("/").expects(200);
     }
 
+    fn a_pause_of_the_origin_is_not_the_clients_fault(driver) {
+        let gate = Gate::default();
+        let pausing = Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nfore")
+            .waits_for(&gate).sends("noon");
+        let origin = origin().replies(pausing);
+        let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 200ms").start();
+        let mut client = gateway.client();
+        client.gets("/");
+        let head = client.reads_head();
+        // Longer than a client may take no bytes; there are none to take.
+        std::thread::park_timeout(Duration::from_millis(600));
+        gate.open();
+        assert_eq!(client.reads_body_of(head).text(), "forenoon");
+    }
+
+    fn a_slow_body_after_a_head_in_two_pieces_is_taken_in(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 200ms").start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-");
+        std::thread::park_timeout(Duration::from_millis(50));
+        client.sends("Length: 8\r\n\r\nfore");
+        std::thread::park_timeout(Duration::from_millis(600));
+        client.sends("noon").expects(200);
+        assert_eq!(origin.only_request().text(), "forenoon");
+    }
+
     fn one_try_gives_up_after_the_backend_timeout(driver) {
         let origin = origin().replies(Reply::at_once().stalls());
         let gateway = gateway(driver)
