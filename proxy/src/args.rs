@@ -3,7 +3,6 @@
 use std::io;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ring::hmac;
@@ -11,6 +10,7 @@ use ring::rand::SystemRandom;
 use xds::model::{self, GatewayDuration};
 
 use crate::driver::DriverChoice;
+use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE};
 
 /// A Kubernetes gateway: a thread-per-core proxy configured by Gateway API resources.
 #[derive(Debug, Parser)]
@@ -74,12 +74,12 @@ pub struct RunArgs {
     pub session_key_file: Option<PathBuf>,
 
     /// After SIGTERM, keep accepting for this long, while load balancers learn of it
-    #[arg(long, env = "GATEWAY_DRAIN_ACCEPT", default_value = "5s", value_parser = duration)]
-    pub drain_accept: Duration,
+    #[arg(long, env = "GATEWAY_DRAIN_ACCEPT", default_value_t = GatewayDuration(DRAIN_ACCEPT), value_parser = GatewayDuration::parse)]
+    pub drain_accept: GatewayDuration,
 
     /// After SIGTERM, reset what is left after this long
-    #[arg(long, env = "GATEWAY_DRAIN_DEADLINE", default_value = "30s", value_parser = duration)]
-    pub drain_deadline: Duration,
+    #[arg(long, env = "GATEWAY_DRAIN_DEADLINE", default_value_t = GatewayDuration(DRAIN_DEADLINE), value_parser = GatewayDuration::parse)]
+    pub drain_deadline: GatewayDuration,
 }
 
 impl RunArgs {
@@ -152,10 +152,4 @@ impl AccessLogDefault {
             Self::Text | Self::Off => model::LogFormat::Text,
         };
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    GatewayDuration::parse(text)
-        .map(|duration| duration.0)
-        .map_err(|error| error.to_string())
 }

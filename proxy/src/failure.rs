@@ -118,8 +118,6 @@ pub enum GrpcStatus {
     Cancelled = 1,
     /// `DEADLINE_EXCEEDED`
     DeadlineExceeded = 4,
-    /// `PERMISSION_DENIED`
-    PermissionDenied = 7,
     /// `RESOURCE_EXHAUSTED`
     ResourceExhausted = 8,
     /// `UNIMPLEMENTED`
@@ -128,8 +126,6 @@ pub enum GrpcStatus {
     Internal = 13,
     /// `UNAVAILABLE`
     Unavailable = 14,
-    /// `UNAUTHENTICATED`
-    Unauthenticated = 16,
 }
 
 /// A row of the table.
@@ -178,7 +174,6 @@ failures! {
     MalformedHead     400 Internal Client Close Never "malformed_head" "the request's head is malformed";
     MalformedBody     400 Internal Client Close Never "malformed_body" "the request's body is malformed";
     BadPath           400 Internal Client Close Never "bad_path" "the request's path is malformed";
-    MethodRefused     405 Unimplemented Client Close Never "method_refused" "this method is not served here";
     HeadTimeout       408 DeadlineExceeded Client Close Never "head_timeout" "the request's head took too long";
     BodyTimeout       408 DeadlineExceeded Client Close Never "body_timeout" "the request's body took too long";
     BodyTooLarge      413 ResourceExhausted Client Close Never "body_too_large" "the request's body is too large";
@@ -194,23 +189,14 @@ failures! {
     // Routing.
     NoListener        404 Unimplemented Client Keep Never "no_listener" "no listener serves this host";
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
-    Misdirected       421 Unimplemented Client Keep Never "misdirected" "this host belongs to another TLS listener";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
-    // Policies.
-    Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "authentication is required";
-    TwoCredentials    400 Internal Client Keep Never "two_credentials" "the request carries two Authorization headers";
-    Forbidden         403 PermissionDenied Client Keep Never "forbidden" "access is denied";
-    RateLimited       429 Unavailable Client Keep Never "rate_limited" "too many requests";
-    KeysUnavailable   503 Unavailable Internal Keep Never "keys_unavailable" "credentials cannot be checked at the moment";
 
     // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
     // is 503, never 502: the client may come back.
     NoEndpoint        503 Unavailable Upstream Keep Never "no_endpoint" "no healthy endpoint";
     ConnectFailed     503 Unavailable Upstream Keep Safe "connect_failed" "the connection to the upstream failed";
     ConnectTimeout    503 Unavailable Upstream Keep Safe "connect_timeout" "the connection to the upstream timed out";
-    UpstreamTls       503 Unavailable Upstream Keep Safe "upstream_tls" "the TLS handshake with the upstream failed";
-    UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream refused the stream";
     UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests wait for the upstream";
 
     // The exchange with an endpoint, before the response's head.
@@ -225,9 +211,6 @@ failures! {
     ResponseTimeout   504 DeadlineExceeded Upstream Reset Never "response_timeout" "the upstream stalled in the response";
 
     // Ourselves.
-    Overloaded        503 Unavailable Internal Close Never "overloaded" "the gateway is overloaded";
-    Draining          503 Unavailable Internal Close Never "draining" "the gateway is shutting down";
-    Panicked          500 Internal Internal Close Never "panicked" "internal error";
 }
 
 impl FailureKind {
@@ -276,10 +259,7 @@ impl FailureKind {
     /// Whether the answer carries `Retry-After`.
     #[must_use]
     pub fn retry_after(self) -> bool {
-        matches!(
-            self,
-            Self::Overloaded | Self::UpstreamFull | Self::RateLimited
-        )
+        matches!(self, Self::UpstreamFull)
     }
 
     fn row(self) -> &'static Row {
@@ -319,8 +299,6 @@ mod tests {
         for kind in FailureKind::ALL {
             let expected = match kind.status() {
                 400 | 500 => GrpcStatus::Internal,
-                401 => GrpcStatus::Unauthenticated,
-                403 => GrpcStatus::PermissionDenied,
                 404 => GrpcStatus::Unimplemented,
                 429 | 502 | 503 => GrpcStatus::Unavailable,
                 504 => GrpcStatus::DeadlineExceeded,

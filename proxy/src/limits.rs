@@ -142,14 +142,6 @@ pub const POOLED_BUFFERS: usize = 64;
 /// Pipelined requests served in one poll, before real I/O is awaited: 16, so that no connection
 /// starves its neighbours.
 pub const REQUESTS_PER_POLL: u32 = 16;
-/// Body bytes moved in one poll, before real I/O is awaited: 256 KiB, for the same reason.
-pub const BYTES_PER_POLL: usize = 256 * KIB;
-/// Bytes of a chunk's extensions, which are dropped: 256.
-pub const CHUNK_EXTENSION_BYTES: usize = 256;
-/// Hex digits of a chunk's size: 16, which is 64 bits.
-pub const CHUNK_SIZE_DIGITS: usize = 16;
-/// Bytes of a request's body kept to be sent again: 64 KiB; a longer one is not retried.
-pub const REPLAY_BYTES: usize = 64 * KIB;
 /// Bytes of a request's body that a mirror gets to lag behind by: 64 KiB, then it is dropped.
 pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Share of the file descriptors (`RLIMIT_NOFILE`) that client connections may take: 45 %, since
@@ -279,76 +271,6 @@ pub const DNS_RETRY_MAX: Duration = MINUTE;
 /// For how long a configuration waits for answers to its new names: 2 s, so that its first requests
 /// find their backends, and an unreachable server holds nothing up.
 pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
-
-/// HTTP/2 on client connections.
-pub mod h2 {
-    use std::time::Duration;
-
-    use super::KIB;
-
-    /// Streams at once: 100, as RFC 9113 asks for at least.
-    pub const STREAMS: u32 = 100;
-    /// Flow-control window of a stream: 64 KiB, one buffer.
-    pub const STREAM_WINDOW_BYTES: u32 = 65_535;
-    /// Flow-control window of a connection: 1 MiB.
-    pub const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
-    /// `RST_STREAM` frames a second from the peer: 100 (CVE-2023-44487).
-    pub const RESETS_PER_SECOND: u32 = 100;
-    /// Streams after which the share of premature resets is judged: 500.
-    pub const PREMATURE_RESET_SAMPLE: u32 = 500;
-    /// Share of premature resets that ends the connection: 50 %.
-    pub const PREMATURE_RESET_PERCENT: u32 = 50;
-    /// Resets of ours that a peer can provoke in a connection's life: 500 (CVE-2025-8671).
-    pub const OWN_RESETS: u32 = 500;
-    /// PING frames a second: 100.
-    pub const PINGS_PER_SECOND: u32 = 100;
-    /// SETTINGS frames a second: 50.
-    pub const SETTINGS_PER_SECOND: u32 = 50;
-    /// CONTINUATION frames of a head: 20 (CVE-2024-27316).
-    pub const CONTINUATIONS_PER_HEAD: u32 = 20;
-    /// Empty DATA frames that do not end a stream: 100.
-    pub const EMPTY_DATA: u32 = 100;
-    /// Frames that wait to be sent: 10 000, of which `OUTBOUND_CONTROL_FRAMES` of control.
-    pub const OUTBOUND_FRAMES: usize = 10_000;
-    /// Control frames that wait to be sent: 1 000.
-    pub const OUTBOUND_CONTROL_FRAMES: usize = 1_000;
-    /// For how long responses are held for a peer whose windows are zero: 30 s.
-    pub const ZERO_WINDOW_HOLD: Duration = Duration::from_secs(30);
-    /// Bytes that one send coalesces: 64 KiB.
-    pub const COALESCE_BYTES: usize = 64 * KIB;
-}
-
-/// Tokens and key sets.
-pub mod jwt {
-    use std::time::Duration;
-
-    use super::{KIB, MINUTE};
-
-    /// Bytes of a token: 16 KiB, half of a head.
-    pub const TOKEN_BYTES: usize = 16 * KIB;
-    /// Keys tried for a token without `kid`: 4, since every try is a signature's check.
-    pub const KEYS_TRIED: usize = 4;
-    /// Difference of clocks borne in `exp`, `nbf` and `iat`: 60 s.
-    pub const CLOCK_SKEW: Duration = MINUTE;
-    /// Bytes of a key set: 1 MiB.
-    pub const KEY_SET_BYTES: usize = 1024 * KIB;
-    /// Keys of a key set: 100.
-    pub const KEY_SET_KEYS: usize = 100;
-    /// Age at which a key set is fetched again: 5 min where its answer names none.
-    pub const KEY_SET_TTL: Duration = Duration::from_mins(5);
-    /// Shortest age an answer can name: 1 min.
-    pub const KEY_SET_TTL_MIN: Duration = MINUTE;
-    /// Longest age an answer can name: 24 h.
-    pub const KEY_SET_TTL_MAX: Duration = DAY;
-    /// Between two fetches for an unknown `kid`: 30 s.
-    pub const KEY_SET_REFRESH_GAP: Duration = Duration::from_secs(30);
-    /// For how long the last good set serves while fetches fail: 24 h, then requests are denied.
-    pub const KEY_SET_STALE: Duration = DAY;
-    /// One fetch: 5 s.
-    pub const KEY_SET_FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-
-    const DAY: Duration = Duration::from_hours(24);
-}
 
 #[cfg(test)]
 mod tests {

@@ -103,8 +103,8 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
             }
         })?;
     let drain = DrainPlan {
-        accept: args.drain_accept,
-        deadline: args.drain_deadline,
+        accept: args.drain_accept.0,
+        deadline: args.drain_deadline.0,
     };
     supervise(&shards, &events, drain);
     on_signal.close();

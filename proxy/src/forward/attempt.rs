@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use crate::config::Endpoint;
-use crate::failure::{Blame, Failure, FailureKind};
+use crate::failure::{Failure, FailureKind};
 use crate::http::h1::Asked;
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
@@ -73,10 +73,9 @@ pub(super) async fn attempt<'a>(
     };
     let result = attempt.run(exchange, upload, tries).await;
     if let Err(Ended::Failed(failure) | Ended::Final(failure)) = &result
-        && failure.kind.blame() == Blame::Upstream
-        && failure.kind != FailureKind::RequestTimeout
+        && let Some(outcome) = Outcome::failed(failure.kind)
     {
-        attempt.judge(exchange, Outcome::Failure);
+        attempt.judge(exchange, outcome);
     }
     // The route's own patience is over: nobody waits for another try.
     let over = tries.until.is_some_and(|until| Instant::now() >= until);
@@ -293,10 +292,7 @@ impl<'a> Attempt<'a> {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);
-        let outcome = match status {
-            502..=504 => Outcome::BadAnswer(took),
-            _ => Outcome::Success(took),
-        };
+        let outcome = Outcome::answered(status, took);
         self.booking
             .judge(&shard.endpoints, &self.drawn.cluster.set, outcome, now);
     }

@@ -43,12 +43,10 @@ impl Outcome {
             kind,
             Kind::ConnectFailed
                 | Kind::ConnectTimeout
-                | Kind::UpstreamTls
                 | Kind::UpstreamReset
                 | Kind::UpstreamClosed
                 | Kind::UpstreamGarbage
                 | Kind::UpstreamTimeout
-                | Kind::RequestTimeout
                 | Kind::ResponseBroken
                 | Kind::ResponseTimeout
         );

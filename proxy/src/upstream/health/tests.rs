@@ -164,7 +164,7 @@ fn a_reused_index_starts_afresh() {
 fn only_what_the_endpoint_did_counts_against_it() {
     for kind in FailureKind::ALL {
         let judged = Outcome::failed(*kind).is_some();
-        let innocent = matches!(kind, FailureKind::NoEndpoint | FailureKind::UpstreamRefused);
+        let innocent = matches!(kind, FailureKind::NoEndpoint | FailureKind::RequestTimeout);
         assert_eq!(
             judged,
             kind.blame() == Blame::Upstream && !innocent,
