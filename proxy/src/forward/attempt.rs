@@ -49,9 +49,10 @@ pub(super) async fn attempt<'a>(
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
     // A clock read costs as much as routing does: the first try begins with the request.
-    let begun = match exchange.work.tried.is_empty() {
-        true => exchange.record.started,
-        false => Instant::now(),
+    let begun = if exchange.work.tried.is_empty() {
+        exchange.record.started
+    } else {
+        Instant::now()
     };
     let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster, begun)?;
     let mut attempt = Attempt {

@@ -44,12 +44,7 @@ pub(super) async fn run(
         .await
         .map_err(Ended::Final)?;
     let (mut request, mut response) = exchange.sides(attempt);
-    let uploaded = Uploaded {
-        done: Cell::new(false),
-        failure: Cell::new(None),
-        replay: Cell::new(upload.replay()),
-        answered: Cell::new(false),
-    };
+    let uploaded = Uploaded::begin(upload.replay());
     let upstream_fd = connection.stream.fd();
     let result = {
         let sending = async {
@@ -81,18 +76,7 @@ pub(super) async fn run(
         .await
     };
     exchange.record.bytes_in = upload.moved.payload;
-    match (result, uploaded.failure.take()) {
-        // Whoever has the whole response does not mind what became of the request.
-        (Ok(responded), _) => Ok(responded),
-        (Err(_), Some(failure)) => Err(Ended::Final(failure)),
-        // It is not the endpoint's fault that the client took so long.
-        (Err(Ended::Failed(failure)), None)
-            if failure.kind == FailureKind::UpstreamTimeout && !uploaded.done.get() =>
-        {
-            Err(Ended::Final(FailureKind::RequestTimeout.into()))
-        }
-        (result, None) => result,
-    }
+    uploaded.conclude(result)
 }
 
 /// Sends `100 Continue`, once, to a client that waits for it with its body
@@ -125,6 +109,31 @@ struct Uploaded {
 }
 
 impl Uploaded {
+    fn begin(replay: Replay) -> Self {
+        Self {
+            done: Cell::new(false),
+            failure: Cell::new(None),
+            replay: Cell::new(replay),
+            answered: Cell::new(false),
+        }
+    }
+
+    /// What a request and its response came to together.
+    fn conclude(&self, result: Result<Responded, Ended>) -> Result<Responded, Ended> {
+        match (result, self.failure.take()) {
+            // Whoever has the whole response does not mind what became of the request.
+            (Ok(responded), _) => Ok(responded),
+            (Err(_), Some(failure)) => Err(Ended::Final(failure)),
+            // It is not the endpoint's fault that the client took so long.
+            (Err(Ended::Failed(failure)), None)
+                if failure.kind == FailureKind::UpstreamTimeout && !self.done.get() =>
+            {
+                Err(Ended::Final(FailureKind::RequestTimeout.into()))
+            }
+            (result, None) => result,
+        }
+    }
+
     /// Takes note of how the body ended. If it is all sent, a response is due.
     fn note(&self, sent: Result<(), RelayError>, attempt: &Attempt<'_>, connection: &Connection) {
         match sent {
