@@ -68,9 +68,15 @@ impl After {
     }
 }
 
-/// Serves a connection until it ends.
-pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr, bind: u32) {
-    let mut client = Client {
+/// Serves a connection until it ends. It counts from now on: of a burst that is accepted at one go,
+/// the last ones have to meet the limit before the first ones were served.
+pub(crate) fn serve(
+    shard: Rc<Shard>,
+    stream: Stream,
+    address: SocketAddr,
+    bind: u32,
+) -> impl Future<Output = ()> {
+    let client = Client {
         deadline: Deadline::new(&shard, stream.fd()),
         registered: Registered::new(&shard, stream.fd(), bind),
         stream,
@@ -79,6 +85,10 @@ pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr,
         requests: 0,
         retires_at: retirement(&shard, bind),
     };
+    serve_client(shard, client)
+}
+
+async fn serve_client(shard: Rc<Shard>, mut client: Client) {
     loop {
         client.registered.set(ClientState::Busy);
         match Box::pin(h1::serve(&shard, &mut client)).await {
