@@ -117,7 +117,12 @@ impl<'a> Exchange<'a> {
     }
 
     fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Drawn<'a>) {
+        // The connection ends with the answer, so that it does not wait for another request.
+        let lines = self.work.request_lines.len();
+        let close = b"Connection: close\r\n";
+        self.work.request_lines.extend_from_slice(close);
         self.encode_head(drawn);
+        self.work.request_lines.truncate(lines);
         let copy = Rc::new(Shared::default());
         copy.pending
             .borrow_mut()
