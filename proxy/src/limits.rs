@@ -137,6 +137,8 @@ pub const BUFFER_BYTES: usize = 64 * KIB;
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 /// Bytes of the largest head any policy can allow: spans of a head are 16 bits wide.
 pub const MAX_HEAD_BYTES: u32 = 65_535;
+/// Bytes of a file of configuration: 64 MiB, some hundred thousand routes.
+pub const CONFIGURATION_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Buffers that a shard keeps for later: 64 (4 MiB); what is above goes back to the allocator.
 pub const POOLED_BUFFERS: usize = 64;
 /// Pipelined requests served in one poll, before real I/O is awaited: 16, so that no connection
@@ -174,8 +176,6 @@ pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;
 /// Without a byte for this long, a connection gives its buffer back: 1 s.
 pub const PARK_AFTER: Duration = Duration::from_secs(1);
-/// A pooled upstream connection idle for this long is peeked at before it is used: 1 s.
-pub const POOL_PEEK_AFTER: Duration = Duration::from_secs(1);
 /// A pooled upstream connection idle for this long is closed: 60 s. Origins that give up earlier
 /// (nginx waits 75 s, Node 5 s) are found out by the peek, and by the replay where it is too late.
 pub const POOL_IDLE_TIMEOUT: Duration = MINUTE;
@@ -187,6 +187,9 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const ACCEPT_BACKLOG: i32 = 4096;
 /// TCP keepalive probes start after this long without a byte: 60 s, before a NAT forgets.
 pub const KEEPALIVE_AFTER: Duration = MINUTE;
+/// A client to whom a response sends nothing for this long is looked at whether it is still there:
+/// 5 s, so that streams nobody reads any more end soon.
+pub const CLIENT_LOOK: Duration = Duration::from_secs(5);
 /// A shard that does not start within this time never will: 10 s.
 pub const SHARD_START_TIMEOUT: Duration = Duration::from_secs(10);
 /// For how long the last lines of the access log are waited for at the end: 1 s.

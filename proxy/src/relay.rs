@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::http::h1::BodyError;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
+use crate::limits::CLIENT_LOOK;
 use crate::net::{Buffer, CancelHandle, Stream};
 use crate::shard::deadline::{Deadline, Expiry};
 
@@ -27,6 +28,8 @@ pub(crate) enum Reads {
     ToTheEnd,
     /// `Deadline::cancel_read` ends it too; that costs some bookkeeping a read.
     Cancelable,
+    /// It ends also where the receiver is found to have left.
+    WhileWanted,
 }
 
 /// One side of a relay.
@@ -264,11 +267,25 @@ impl Relay<'_> {
         // An answer can still go to a sender that gave nothing for too long.
         self.from.arm(Expiry::StopReading);
         let stream = self.from.stream;
+        let watched = self.reads == Reads::WhileWanted;
+        if watched {
+            let watch = Expiry::Watch {
+                other: stream.fd(),
+                again: CLIENT_LOOK,
+            };
+            self.to.deadline.arm(Some(CLIENT_LOOK), watch);
+        }
         let read = match handle {
             Some(handle) => stream.read_until_canceled(buffer, handle).await,
             None => stream.read(buffer).await,
         };
         self.from.deadline.disarm();
+        if watched {
+            self.to.deadline.disarm();
+            if self.to.deadline.expired() {
+                return Err(RelayError::ReceiverGone);
+            }
+        }
         if self.from.deadline.expired() {
             return Err(RelayError::SenderStalled);
         }

@@ -116,7 +116,7 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
-        let pooled = exchange.shard.pool.take(self.endpoint.id, exchange.shard);
+        let pooled = exchange.shard.pool.take(self.endpoint.id);
         if let Some(connection) = pooled {
             match self.over(connection, exchange, upload, tries).await {
                 Err(Ended::Failed(failure)) if was_stale(failure, exchange, upload) => {}
@@ -212,6 +212,7 @@ async fn half_duplex(
         Some(WHEEL_TICK),
         Expiry::Watch {
             other: connection.stream.fd(),
+            again: WHEEL_TICK,
         },
     );
     let head = download.head(&mut response).await;

@@ -138,7 +138,10 @@ impl Download<'_, '_> {
             side.out.clear();
             // Back to looking whether the client is still there.
             let other = self.connection.stream.fd();
-            let watch = Expiry::Watch { other };
+            let watch = Expiry::Watch {
+                other,
+                again: WHEEL_TICK,
+            };
             side.client.deadline.arm(Some(WHEEL_TICK), watch);
             sent.map_err(|_| FailureKind::ClientGone)?;
         }
@@ -198,7 +201,7 @@ impl Download<'_, '_> {
             },
             limit: None,
             min_rate: 0,
-            reads: Reads::ToTheEnd,
+            reads: Reads::WhileWanted,
         };
         let mut moved = Moved::default();
         let relayed = relay

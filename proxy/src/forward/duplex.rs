@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::CONTINUE;
+use crate::limits::WHEEL_TICK;
 use crate::net;
 use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::Exchange;
@@ -51,15 +52,20 @@ pub(super) async fn run(
             let sent = upload
                 .send_as_it_comes(&relay, &mut request, &uploaded.replay)
                 .await;
-            uploaded.note(sent, attempt, connection);
+            uploaded.note(sent, attempt, connection, &client.deadline);
         };
         let receiving = async {
             // The route's patience holds from the start, the default one from the last byte sent.
             connection
                 .deadline
                 .arm(attempt.time_left(), Expiry::Disconnect);
-            let length = download.head(&mut response).await?;
+            let head = download.head(&mut response).await;
             uploaded.answered.set(true);
+            client.deadline.disarm();
+            if client.deadline.expired() {
+                return Err(Ended::Final(FailureKind::ClientGone.into()));
+            }
+            let length = head?;
             if download.is_dropped(&mut response, shard, uploaded.replay.get()) {
                 return Err(Ended::Retry);
             }
@@ -135,13 +141,25 @@ impl Uploaded {
     }
 
     /// Takes note of how the body ended. If it is all sent, a response is due.
-    fn note(&self, sent: Result<(), RelayError>, attempt: &Attempt<'_>, connection: &Connection) {
+    fn note(
+        &self,
+        sent: Result<(), RelayError>,
+        attempt: &Attempt<'_>,
+        connection: &Connection,
+        client: &Deadline,
+    ) {
         match sent {
             Ok(()) => {
                 self.done.set(true);
                 if !self.answered.get() {
                     let patience = attempt.head_timeout();
                     connection.deadline.arm(patience, Expiry::Disconnect);
+                    // Nothing more is read from the client, so its leaving has to be looked for.
+                    let watch = Expiry::Watch {
+                        other: connection.stream.fd(),
+                        again: WHEEL_TICK,
+                    };
+                    client.arm(Some(WHEEL_TICK), watch);
                 }
             }
             // The endpoint may have answered before it stopped reading.

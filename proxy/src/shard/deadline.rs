@@ -26,6 +26,8 @@ pub(crate) enum Expiry {
     Watch {
         /// The socket of the peer that works for the one watched.
         other: RawFd,
+        /// After how long to look again.
+        again: Duration,
     },
 }
 
@@ -123,9 +125,9 @@ impl Armed {
                 self.cancel_read();
                 return None;
             }
-            Expiry::Watch { other } => {
+            Expiry::Watch { other, again } => {
                 if net::liveness(self.fd) != Liveness::Gone {
-                    return Some(crate::limits::WHEEL_TICK);
+                    return Some(again);
                 }
                 net::shutdown(other, libc::SHUT_RDWR);
             }

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::limits::{POOL_IDLE_TIMEOUT, POOL_PEEK_AFTER};
+use crate::limits::POOL_IDLE_TIMEOUT;
 use crate::net::{Liveness, Stream};
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
@@ -56,13 +56,13 @@ impl Drop for Counted {
 
 impl Pool {
     /// The newest idle connection of an endpoint that still lives.
-    pub(crate) fn take(&self, endpoint: Interned, shard: &Shard) -> Option<Connection> {
+    pub(crate) fn take(&self, endpoint: Interned) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.find_mut(endpoint)?;
         while let Some(connection) = connections.pop() {
-            let fresh = shard.now() < connection.idle_since.after(POOL_PEEK_AFTER);
-            // Bytes that nobody asked for belong to no request (RFC 9112 section 9.2).
-            if fresh || connection.stream.liveness() == Liveness::Quiet {
+            // Bytes that nobody asked for belong to no request (RFC 9112 section 9.2), however soon
+            // they came, and a request that cannot be repeated must not meet a closed connection.
+            if connection.stream.liveness() == Liveness::Quiet {
                 return Some(connection);
             }
         }

@@ -53,4 +53,26 @@ on_both_drivers! {
         origin.waits_for_hangup();
         assert!(origin.requests().iter().all(|request| !request.complete));
     }
+
+    fn a_client_that_leaves_a_silent_stream_takes_it_along(driver) {
+        let origin = origin().replies(Reply::at_once()
+            .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n").stalls());
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.gets("/").reads_head();
+        drop(client);
+        origin.waits_for_hangup();
+    }
+
+    fn a_client_that_leaves_after_a_body_in_pieces_takes_its_request_along(driver) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().stalls());
+        let gateway = gateway(driver).routes_to(&origin).limits("responseHeadTimeout: 1h").start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha");
+        origin.waits_for_requests(1);
+        client.sends("lf");
+        origin.waits_for_complete(1);
+        drop(client);
+        origin.waits_for_hangup();
+    }
 }

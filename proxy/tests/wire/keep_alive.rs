@@ -1,6 +1,8 @@
 //! Connections live on between requests, on both sides, and end when they should.
 
-use crate::support::{gateway, ok, on_both_drivers, origin, raw};
+use std::time::Duration;
+
+use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin, raw};
 
 on_both_drivers! {
     fn a_connection_serves_many_requests(driver) {
@@ -102,5 +104,32 @@ on_both_drivers! {
         gateway.client().finishes().expects_close();
         gateway.client().sends("\r\n").finishes().expects_close();
         assert!(origin.requests().is_empty());
+    }
+
+    fn bytes_that_follow_an_answer_are_nobodys_answer(driver) {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let gate = Gate::default();
+        let more = Reply::at_once().sends(answer).waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison").stalls();
+        let origin = origin().replies_once(more);
+        let gateway = gateway(driver).routes_to(&origin).start();
+        gateway.client().gets("/").expects(200);
+        gate.open();
+        std::thread::park_timeout(Duration::from_millis(50));
+        assert_eq!(gateway.client().gets("/").expects(200).text(), "ok");
+        assert_eq!(origin.connections(), 2);
+    }
+
+    fn a_connection_that_ends_without_a_word_is_not_used_again(driver) {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let origin = origin().replies(Reply::at_once().reads_the_body().sends(answer).closes());
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        for _ in 0..5 {
+            // Nobody may repeat a POST.
+            client.posts("/", "body").expects(200);
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        assert_eq!(origin.connections(), 5);
     }
 }
