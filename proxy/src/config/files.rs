@@ -11,10 +11,13 @@
 )]
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use translate::admit::Source;
+
+use crate::limits::CONFIGURATION_FILE_BYTES;
 
 /// The files and folders that the user named.
 #[derive(Debug, Clone, Default)]
@@ -68,7 +71,7 @@ impl Found {
             return;
         }
         let name = file.display().to_string();
-        self.sources.push(match std::fs::read(&file) {
+        self.sources.push(match contents(&file) {
             Ok(bytes) => Source::from_bytes(name, bytes),
             Err(error) => Source::unreadable(name, why(&error)),
         });
@@ -87,6 +90,25 @@ impl Found {
             }
         }
     }
+}
+
+/// Opening a pipe would wait for its writer, and a device may have no end, so neither is read.
+fn contents(file: &Path) -> io::Result<Vec<u8>> {
+    let mut options = std::fs::OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(file)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(CONFIGURATION_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > CONFIGURATION_FILE_BYTES {
+        return Err(io::Error::other("it is larger than 64 MiB"));
+    }
+    Ok(bytes)
 }
 
 fn why(error: &io::Error) -> String {

@@ -29,6 +29,12 @@ on_both_drivers! {
         assert!(failure.log.contains("/nowhere/at-all.yaml"), "{}", failure.log);
     }
 
+    fn a_device_is_named_and_not_read(driver) {
+        let failure = gateway(driver).argument("--config=/dev/zero").fails_with("");
+        assert_ne!(failure.code, Some(0));
+        assert!(failure.log.contains("/dev/zero: cannot be read"), "{}", failure.log);
+    }
+
     fn an_unknown_kind_is_passed_over_with_a_line(driver) {
         let gateway = with(
             gateway(driver),
