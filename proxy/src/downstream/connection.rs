@@ -13,6 +13,7 @@ use xds::model::Scheme;
 use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, LINGER_BYTES, LINGER_TIMEOUT};
 use crate::net::{Liveness, Stream};
 use crate::policy::forwarded::Hop;
+use crate::policy::proxy_protocol::Expectation;
 use crate::request::After;
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -29,6 +30,8 @@ pub(crate) struct Client {
     pub(crate) deadline: Deadline,
     /// Where it comes from: the peer, or whom its PROXY protocol header names.
     pub(crate) hop: Hop,
+    /// What has to come before its first request.
+    pub(super) expects: Expectation,
     /// The bind that accepted it.
     pub(crate) bind: u32,
     /// Requests begun.
@@ -70,11 +73,16 @@ impl After {
 
 /// Serves a connection until it ends.
 pub(crate) async fn serve(shard: Rc<Shard>, stream: Stream, address: SocketAddr, bind: u32) {
+    let expects = match shard.config.load().bind(bind) {
+        Some(bind) => bind.proxy_protocol.expectation(address.ip()),
+        None => return,
+    };
     let mut client = Client {
         deadline: Deadline::new(&shard, stream.fd()),
         registered: Registered::new(&shard, stream.fd(), bind),
         stream,
         hop: Hop::new(address.ip(), Scheme::Http),
+        expects,
         bind,
         requests: 0,
         retires_at: retirement(&shard, bind),
