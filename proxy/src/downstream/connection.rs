@@ -13,6 +13,7 @@ use xds::model::Scheme;
 use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, LINGER_BYTES, LINGER_TIMEOUT};
 use crate::net::{Liveness, Stream};
 use crate::policy::forwarded::Hop;
+use crate::policy::proxy_protocol::Expectation;
 use crate::request::After;
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -29,6 +30,8 @@ pub(crate) struct Client {
     pub(crate) deadline: Deadline,
     /// Where it comes from: the peer, or whom its PROXY protocol header names.
     pub(crate) hop: Hop,
+    /// What has to come before its first request.
+    pub(super) expects: Expectation,
     /// The bind that accepted it.
     pub(crate) bind: u32,
     /// Requests begun.
@@ -76,19 +79,31 @@ pub(crate) fn serve(
     address: SocketAddr,
     bind: u32,
 ) -> impl Future<Output = ()> {
-    let client = Client {
+    let registered = Registered::new(&shard, stream.fd(), bind);
+    serve_client(shard, stream, address, bind, registered)
+}
+
+async fn serve_client(
+    shard: Rc<Shard>,
+    stream: Stream,
+    address: SocketAddr,
+    bind: u32,
+    registered: Registered,
+) {
+    let expects = match shard.config.load().bind(bind) {
+        Some(bind) => bind.proxy_protocol.expectation(address.ip()),
+        None => return,
+    };
+    let mut client = Client {
         deadline: Deadline::new(&shard, stream.fd()),
-        registered: Registered::new(&shard, stream.fd(), bind),
+        registered,
         stream,
         hop: Hop::new(address.ip(), Scheme::Http),
+        expects,
         bind,
         requests: 0,
         retires_at: retirement(&shard, bind),
     };
-    serve_client(shard, client)
-}
-
-async fn serve_client(shard: Rc<Shard>, mut client: Client) {
     loop {
         client.registered.set(ClientState::Busy);
         match Box::pin(h1::serve(&shard, &mut client)).await {

@@ -12,14 +12,18 @@ use crate::request::{self, scratch::Scratch};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 
-use super::answer;
 use super::connection::{Client, Next};
+use super::{answer, proxy_protocol};
 
 /// Serves requests until the connection ends or nothing has come for a while.
 pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
     let mut buffer = shard.buffers.take();
     let mut scratch = shard.scratch.take();
-    let next = requests(shard, client, &mut buffer, &mut scratch).await;
+    let next = if proxy_protocol::read(shard, client, &mut buffer).await {
+        requests(shard, client, &mut buffer, &mut scratch).await
+    } else {
+        Next::Close
+    };
     client.deadline.park();
     shard.buffers.put(buffer);
     shard.scratch.put(scratch);

@@ -3,3 +3,4 @@
 pub(crate) mod answer;
 pub(crate) mod connection;
 mod h1;
+mod proxy_protocol;

@@ -1,6 +1,7 @@
 //! One try: an endpoint, a connection to it, the exchange over it.
 
 use std::num::NonZeroU64;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::config::Endpoint;
@@ -116,17 +117,24 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
-        let pooled = exchange.shard.pool.take(self.endpoint.id);
-        if let Some(connection) = pooled {
+        let shard = exchange.shard;
+        let mut pooled = shard.pool.take(self.endpoint.id);
+        loop {
+            let connection = match pooled.take() {
+                Some(connection) => connection,
+                None => self.connect(shard).await?,
+            };
+            let used = connection.used;
             match self.over(connection, exchange, upload, tries).await {
-                Err(Ended::Failed(failure)) if was_stale(failure, exchange, upload) => {}
+                Err(Ended::Failed(failure)) if used && was_stale(failure, exchange, upload) => {}
                 result => return result,
             }
         }
+    }
+
+    async fn connect(&self, shard: &Rc<Shard>) -> Result<Connection, Failure> {
         let timeout = self.limited(self.drawn.backend.connect_timeout);
-        let shard = exchange.shard;
-        let connection = connect(shard, self.drawn.cluster, self.endpoint, timeout).await?;
-        self.over(connection, exchange, upload, tries).await
+        connect(shard, self.drawn.cluster, self.endpoint, timeout).await
     }
 
     fn limited(&self, timeout: Option<Duration>) -> Option<Duration> {

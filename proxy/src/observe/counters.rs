@@ -265,6 +265,9 @@ pub struct ShardCounters {
     pub panics: Counter,
     /// Heads that never became a request, by what was wrong with them.
     pub refused: Refusals,
+    /// Connections closed before their first request: without a PROXY protocol header that is
+    /// required, or with a malformed one.
+    pub refused_connections: Counter,
     /// Requests refused under overload.
     pub shed: Counter,
     /// Accepts that failed.

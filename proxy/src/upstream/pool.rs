@@ -1,9 +1,9 @@
-//! Idle connections to endpoints, and how many there are.
+//! Idle connections to endpoints.
 //!
 //! Per shard and endpoint, last in first out: the newest is the likeliest to live, and the oldest
 //! get to their timeout when load falls. One holds no buffer.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::limits::POOL_IDLE_TIMEOUT;
@@ -12,6 +12,8 @@ use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::interned::{Interned, Table};
 use crate::shard::wheel::Tick;
+
+use super::room::{Counted, Room};
 
 /// A connection to an endpoint.
 pub(crate) struct Connection {
@@ -22,7 +24,7 @@ pub(crate) struct Connection {
     /// The tick at which it was put into the pool.
     idle_since: Tick,
     /// Counts it while it lives.
-    _counted: Counted,
+    pub(super) counted: Counted,
 }
 
 impl Connection {
@@ -33,7 +35,7 @@ impl Connection {
             stream,
             used: false,
             idle_since: Tick::default(),
-            _counted: counted,
+            counted,
         }
     }
 }
@@ -42,16 +44,7 @@ impl Connection {
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: RefCell<Table<Vec<Connection>>>,
-    open: RefCell<Table<Rc<Cell<u32>>>>,
-}
-
-/// One open connection of a service.
-pub(crate) struct Counted(Rc<Cell<u32>>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
+    rooms: RefCell<Table<Rc<Room>>>,
 }
 
 impl Pool {
@@ -74,21 +67,32 @@ impl Pool {
         connection.used = true;
         connection.idle_since = shard.now();
         connection.deadline.disarm();
+        if connection.counted.is_wanted() {
+            return Counted::hand_over(endpoint, connection);
+        }
         self.idle
             .borrow_mut()
             .find_or_insert(endpoint, Vec::new)
             .push(connection);
     }
 
-    /// Counts a connection to a service, unless it has `most` already.
-    pub(crate) fn count(&self, service: Interned, most: u32) -> Option<Counted> {
-        let mut open = self.open.borrow_mut();
-        let count = open.find_or_insert(service, Rc::default);
-        if count.get() >= most {
-            return None;
+    /// The room that a service's connections share.
+    pub(super) fn room(&self, service: Interned) -> Rc<Room> {
+        let mut rooms = self.rooms.borrow_mut();
+        Rc::clone(rooms.find_or_insert(service, Rc::default))
+    }
+
+    /// Closes the oldest idle connection to any of these endpoints, so that another can be made in
+    /// its place. `false` where none is idle.
+    pub(super) fn evict(&self, endpoints: impl Iterator<Item = Interned>) -> bool {
+        let mut idle = self.idle.borrow_mut();
+        for endpoint in endpoints {
+            if let Some(connections) = idle.find_mut(endpoint).filter(|idle| !idle.is_empty()) {
+                connections.remove(0);
+                return true;
+            }
         }
-        count.set(count.get() + 1);
-        Some(Counted(Rc::clone(count)))
+        false
     }
 
     /// Closes what has been idle for too long or was closed by the endpoint.

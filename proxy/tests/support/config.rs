@@ -9,7 +9,8 @@ pub(super) struct Config {
     pub(super) listeners: Vec<String>,
     backends: Vec<(String, Vec<SocketAddr>)>,
     routes: Vec<Route>,
-    policies: Vec<String>,
+    /// What each policy aims at, and its fields.
+    policies: Vec<(String, String)>,
     extra: Vec<String>,
 }
 
@@ -47,9 +48,10 @@ impl Config {
         self.routes.clear();
     }
 
-    /// A `TrafficPolicy` of the Gateway with these fields (a YAML flow mapping's inside).
-    pub(super) fn policy(&mut self, fields: &str) {
-        self.policies.push(fields.to_owned());
+    /// A `TrafficPolicy` with these fields (a YAML flow mapping's inside). The target is
+    /// `Kind/name`, or `Kind/name/section`.
+    pub(super) fn policy(&mut self, target: &str, fields: &str) {
+        self.policies.push((target_ref(target), fields.to_owned()));
     }
 
     /// A document as it stands.
@@ -93,11 +95,11 @@ impl Config {
                 ));
             }
         }
-        for (number, fields) in self.policies.iter().enumerate() {
+        for (number, (target, fields)) in self.policies.iter().enumerate() {
             push(format!(
                 "---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
                  metadata: {{name: policy-{number}}}\nspec:\n  \
-                 targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: gw}}]\n  {fields}\n"
+                 targetRefs: [{target}]\n  {fields}\n"
             ));
         }
         for document in &self.extra {
@@ -127,4 +129,19 @@ impl Config {
         }
         text + rest
     }
+}
+
+fn target_ref(target: &str) -> String {
+    let mut parts = target.split('/');
+    let (kind, name) = (parts.next().unwrap_or_default(), parts.next());
+    let group = match kind {
+        "Backend" => "gateway-system.io",
+        _ => "gateway.networking.k8s.io",
+    };
+    let name = name.expect("a target is `Kind/name`, or `Kind/name/section`");
+    let section = parts
+        .next()
+        .map(|section| format!(", sectionName: {section}"));
+    let section = section.unwrap_or_default();
+    format!("{{group: {group}, kind: {kind}, name: {name}{section}}}")
 }

@@ -1,15 +1,15 @@
 //! The gateway under test: a process of its own with a configuration, a log and an end.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::config::Config;
+use super::log::Log;
 use super::port::free_ports;
 use super::{Client, Driver, Origin, PATIENCE, client};
 
@@ -104,8 +104,14 @@ impl GatewayBuilder {
     }
 
     /// A field of a `TrafficPolicy` of the whole Gateway.
-    pub(crate) fn policy(mut self, fields: &str) -> Self {
-        self.config.policy(fields);
+    pub(crate) fn policy(self, fields: &str) -> Self {
+        self.policy_of("Gateway/gw", fields)
+    }
+
+    /// A field of a `TrafficPolicy` of a target: `Gateway/gw/http` is the first listener,
+    /// `HTTPRoute/route-0` the first one's route, `HTTPRoute/route-0/name` a rule of that name.
+    pub(crate) fn policy_of(mut self, target: &str, fields: &str) -> Self {
+        self.config.policy(target, fields);
         self
     }
 
@@ -201,19 +207,18 @@ impl GatewayBuilder {
             .args(["--pin", "never"])
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {}: {error}", binary().display()));
-        let log = Arc::new(Log::default());
-        let lines = BufReader::new(child.stderr.take().expect("a pipe"));
-        let copy = Arc::clone(&log);
-        std::thread::spawn(move || copy.fill_from(lines));
+        let log = Log::of(child.stderr.take().expect("a pipe"));
+        let access_log = Log::of(child.stdout.take().expect("a pipe"));
         Gateway {
             child,
             ports,
             file,
             log,
+            access_log,
             may_have_ended: false,
             may_panic: self.panics,
             _folder: folder,
@@ -228,6 +233,7 @@ pub(crate) struct Gateway {
     ports: Vec<u16>,
     file: PathBuf,
     log: Arc<Log>,
+    access_log: Arc<Log>,
     may_have_ended: bool,
     may_panic: bool,
     _folder: TempDir,
@@ -293,22 +299,19 @@ impl Gateway {
 
     /// What it has logged.
     pub(crate) fn log(&self) -> String {
-        self.log.text.lock().expect("no holder panics").clone()
+        self.log.text()
     }
 
     /// Waits until the log says this.
     #[track_caller]
     pub(crate) fn waits_for_log(&self, words: &str) {
-        let guard = self.log.text.lock().expect("no holder panics");
-        let (text, _) = self
-            .log
-            .grown
-            .wait_timeout_while(guard, PATIENCE, |text| !text.contains(words))
-            .expect("no holder panics");
-        // A failure with the lock held would poison it for whoever prints the log.
-        let log = text.clone();
-        drop(text);
-        assert!(log.contains(words), "the log never says `{words}`:\n{log}");
+        self.log.waits_for(words);
+    }
+
+    /// Waits until the access log says this; all of it up to there.
+    #[track_caller]
+    pub(crate) fn waits_for_access_log(&self, words: &str) -> String {
+        self.access_log.waits_for(words)
     }
 
     /// Replaces its configuration by another one's, on the same ports.
@@ -428,23 +431,6 @@ impl Drop for Gateway {
             self.may_panic || !log.contains("panicked at"),
             "the gateway panicked:\n{log}"
         );
-    }
-}
-
-#[derive(Debug, Default)]
-struct Log {
-    text: Mutex<String>,
-    grown: Condvar,
-}
-
-impl Log {
-    fn fill_from(&self, lines: impl BufRead) {
-        for line in lines.split(b'\n').map_while(Result::ok) {
-            let mut text = self.text.lock().expect("no holder panics");
-            text.push_str(&String::from_utf8_lossy(&line));
-            text.push('\n');
-            self.grown.notify_all();
-        }
     }
 }
 

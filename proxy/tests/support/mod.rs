@@ -10,6 +10,7 @@ mod config;
 mod driver;
 mod gate;
 mod gateway;
+mod log;
 mod message;
 mod origin;
 mod pattern;

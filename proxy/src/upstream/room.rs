@@ -1,0 +1,232 @@
+//! How many connections a service may have, and who waits for one of them to come free.
+//!
+//! What comes free goes to whoever waits longest, straight from hand to hand: nobody who comes later
+//! gets in between, and nobody is woken for nothing. Whoever stops waiting passes on what he was
+//! given.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use super::pool::Connection;
+use crate::shard::interned::Interned;
+
+/// The room of one service.
+#[derive(Default)]
+pub(crate) struct Room {
+    /// Connections that it may have.
+    most: Cell<u32>,
+    open: Cell<u32>,
+    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+}
+
+/// One open connection of a service, or the right to make one.
+pub(crate) struct Counted(Rc<Room>);
+
+/// What somebody who waited gets.
+pub(crate) enum Granted {
+    /// A connection to the endpoint he wants.
+    Connection(Connection),
+    /// The right to make one.
+    Place(Counted),
+}
+
+struct Waiter {
+    /// Where he wants to go.
+    endpoint: Interned,
+    granted: RefCell<Option<Granted>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Room {
+    /// Takes a place, unless all of `most` are taken.
+    pub(super) fn enter(self: &Rc<Self>, most: u32) -> Option<Counted> {
+        self.most.set(most);
+        if self.open.get() >= most {
+            return None;
+        }
+        self.open.set(self.open.get() + 1);
+        Some(Counted(Rc::clone(self)))
+    }
+
+    /// Waits for a place or a connection to come free; `None` where `most` wait already.
+    pub(super) fn wait(
+        self: &Rc<Self>,
+        endpoint: Interned,
+        most: u32,
+    ) -> Option<impl Future<Output = Granted> + use<>> {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() >= most as usize {
+            return None;
+        }
+        let waiter = Rc::new(Waiter {
+            endpoint,
+            granted: RefCell::new(None),
+            waker: RefCell::new(None),
+        });
+        waiting.push_back(Rc::clone(&waiter));
+        let place = InLine {
+            room: Rc::clone(self),
+            waiter,
+        };
+        Some(async move { poll_fn(|context| place.poll(context.waker())).await })
+    }
+
+    /// Takes the one who waits longest out of the line.
+    fn next(&self) -> Option<Rc<Waiter>> {
+        self.waiting.borrow_mut().pop_front()
+    }
+}
+
+impl Counted {
+    /// Whether somebody waits for what this counts to come free.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.0.waiting.borrow().is_empty()
+    }
+
+    /// Hands a connection that came free to whoever waits longest. Where he wants to go elsewhere it
+    /// is closed, and he gets its place.
+    pub(super) fn hand_over(endpoint: Interned, connection: Connection) {
+        let room = Rc::clone(&connection.counted.0);
+        let longest = room.waiting.borrow().front().map(|first| first.endpoint);
+        if longest == Some(endpoint)
+            && let Some(waiter) = room.next()
+        {
+            waiter.give(Granted::Connection(connection));
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let room = &self.0;
+        // Of a limit that was lowered meanwhile, nothing is passed on.
+        let within = room.open.get() <= room.most.get();
+        let next = if within { room.next() } else { None };
+        match next {
+            Some(waiter) => waiter.give(Granted::Place(Self(Rc::clone(room)))),
+            None => room.open.set(room.open.get().saturating_sub(1)),
+        }
+    }
+}
+
+impl Waiter {
+    fn give(&self, granted: Granted) {
+        *self.granted.borrow_mut() = Some(granted);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Somebody who waits. Dropped, he is out of the line.
+struct InLine {
+    room: Rc<Room>,
+    waiter: Rc<Waiter>,
+}
+
+impl InLine {
+    fn poll(&self, waker: &Waker) -> Poll<Granted> {
+        if let Some(granted) = self.waiter.granted.take() {
+            return Poll::Ready(granted);
+        }
+        self.waiter.waker.replace(Some(waker.clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        let is_me = |waiter: &Rc<Waiter>| Rc::ptr_eq(waiter, &self.waiter);
+        self.room
+            .waiting
+            .borrow_mut()
+            .retain(|waiter| !is_me(waiter));
+        // What was given and not taken passes on as it is dropped.
+        drop(self.waiter.granted.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::rc::Rc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::{Counted, Granted, Room};
+    use crate::shard::interned::Interned;
+
+    const ENDPOINT: Interned = Interned {
+        index: 0,
+        generation: 0,
+    };
+
+    type Waiting = Pin<Box<dyn Future<Output = Granted>>>;
+
+    fn wait(room: &Rc<Room>) -> Waiting {
+        Box::pin(room.wait(ENDPOINT, 8).expect("the line is short"))
+    }
+
+    fn has_place(waiting: &mut Waiting) -> Option<Counted> {
+        match waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(Granted::Place(place)) => Some(place),
+            Poll::Ready(Granted::Connection(_)) => panic!("nobody has connections here"),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn who_waits_longest_is_next() {
+        let room = Rc::new(Room::default());
+        let taken = room.enter(1).expect("it is empty");
+        assert!(room.enter(1).is_none());
+        let (mut first, mut second) = (wait(&room), wait(&room));
+        assert!(has_place(&mut first).is_none());
+        drop(taken);
+        assert!(room.enter(1).is_none(), "the place is promised");
+        assert!(has_place(&mut second).is_none());
+        let place = has_place(&mut first).expect("his turn");
+        drop(place);
+        assert!(has_place(&mut second).is_some());
+        assert!(room.enter(1).is_some(), "nobody is left");
+    }
+
+    #[test]
+    fn who_gives_up_passes_on_what_he_was_given() {
+        let room = Rc::new(Room::default());
+        let taken = room.enter(1).expect("it is empty");
+        let (first, gone, mut last) = (wait(&room), wait(&room), wait(&room));
+        drop(gone);
+        drop(taken);
+        drop(first);
+        let place = has_place(&mut last).expect("his turn");
+        drop(place);
+        assert!(room.enter(1).is_some());
+    }
+
+    #[test]
+    fn the_line_is_bounded() {
+        let room = Rc::new(Room::default());
+        let _taken = room.enter(1).expect("it is empty");
+        let _waiting = room.wait(ENDPOINT, 1).expect("the first");
+        assert!(room.wait(ENDPOINT, 1).is_none());
+    }
+
+    #[test]
+    fn a_lowered_limit_passes_nothing_on() {
+        let room = Rc::new(Room::default());
+        let (first, second) = (room.enter(2), room.enter(2));
+        assert!(room.enter(1).is_none(), "lowered");
+        let mut waiting = wait(&room);
+        drop(first);
+        assert!(has_place(&mut waiting).is_none());
+        drop(second);
+        assert!(has_place(&mut waiting).is_some());
+    }
+}

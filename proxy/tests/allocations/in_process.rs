@@ -1,0 +1,97 @@
+//! A gateway of one shard in this process, put together as `main` does it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use crossbeam::channel::{Receiver, Sender};
+use proxy::config::compile::CompileOptions;
+use proxy::config::local::{self, BindRequest, LocalConfig, LocalHandle};
+use proxy::driver::DriverChoice;
+use proxy::observe::log_writer::{LogQueue, LogWriter};
+use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
+use tempfile::TempDir;
+
+use crate::support::{Driver, free_ports, gateway};
+
+/// A running gateway, with an access log that nobody keeps; ended when dropped.
+pub(crate) struct InProcess {
+    address: SocketAddr,
+    shards: Shards,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    config: Option<LocalHandle>,
+    _log: LogWriter,
+    _folder: TempDir,
+}
+
+impl InProcess {
+    /// Starts one with these backends and one rule.
+    pub(crate) fn start(driver: Driver, backends: &[(&str, SocketAddr)], rule: &str) -> Self {
+        let port = free_ports(1);
+        let mut yaml = gateway(driver);
+        for (name, address) in backends {
+            yaml = yaml.backend(name, &[*address]);
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("gateway.yaml");
+        std::fs::write(&file, yaml.rule(rule).yaml(&port)).expect("a file in our own folder");
+
+        let published = Arc::new(ArcSwap::default());
+        let log = LogQueue::new();
+        let writer = LogWriter::spawn(Arc::clone(&log), std::io::sink()).expect("a thread");
+        let (shards, events, sender) =
+            Shards::start(plan(driver), Arc::clone(&published), log).expect("a shard");
+        let binding = shards.clone();
+        let binder = move |wanted: Vec<BindRequest>| {
+            binding.listen_on(wanted.iter().map(|bind| (bind.id, bind.address)))
+        };
+        let config = LocalConfig {
+            paths: vec![file],
+            port_offset: 0,
+            compile: CompileOptions::new(NonZeroU32::MIN),
+        };
+        let config = local::start(config, published, Box::new(binder)).expect("a configuration");
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port[0])),
+            shards,
+            events,
+            sender,
+            config: Some(config),
+            _log: writer,
+            _folder: folder,
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        drop(self.config.take());
+        let _ = self.sender.send(Event::Stop(Urgency::Prompt));
+        let at_once = DrainPlan {
+            accept: Duration::ZERO,
+            deadline: Duration::ZERO,
+        };
+        supervise(&self.shards, &self.events, at_once);
+    }
+}
+
+fn plan(driver: Driver) -> ShardPlan {
+    ShardPlan {
+        shards: NonZeroU32::MIN,
+        driver: match driver {
+            Driver::IoUring => DriverChoice::IoUring,
+            Driver::Epoll => DriverChoice::Epoll,
+        },
+        cores: None,
+        connections: 100,
+        session_key: ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[0; 32]),
+    }
+}

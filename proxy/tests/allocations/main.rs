@@ -1,0 +1,86 @@
+//! A request costs no heap allocation: shards in this process, their allocations counted.
+//!
+//! What is counted is the shard's thread alone, so the origin and the client may do as they like.
+
+mod counting;
+mod in_process;
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "each test crate speaks a part of the language"
+)]
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::{Mutex, PoisonError};
+
+use counting::{Counts, Watched};
+use in_process::InProcess;
+use support::{Client, ok, on_both_drivers, origin};
+
+/// One allocator counts for one test at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Before anything is counted: every table and vector has its size by then.
+const WARM_UP: usize = 300;
+
+const COUNTED: usize = 2_000;
+
+/// What a rule does to every request of these tests.
+const RULE: &str = "{matches: [{path: {value: /api}}], filters: [\
+    {type: RequestHeaderModifier, requestHeaderModifier: {\
+        set: [{name: X-Route, value: api}], remove: [X-Secret]}}, \
+    {type: ResponseHeaderModifier, responseHeaderModifier: {add: [{name: X-Via, value: gw}]}}], \
+    backendRefs: [{@origin}]}";
+
+const GET: &str = "GET /api/items?page=2 HTTP/1.1\r\nHost: example.test\r\nUser-Agent: test/1\r\n\
+    Accept: */*\r\nX-Secret: 1\r\nX-Request-Id: 1\r\n\r\n";
+
+const POST: &str =
+    "POST /api/items HTTP/1.1\r\nHost: example.test\r\nContent-Length: 5\r\n\r\nhello";
+
+/// A path that has to be brought into its normal form first.
+const ODD: &str = "GET /%61pi/./items HTTP/1.1\r\nHost: EXAMPLE.test:80\r\n\r\n";
+
+/// Allocations and frees of the shard while a client sends `request` again and again.
+fn count(gateway: &InProcess, request: &str) -> Counts {
+    let mut client = support::client(gateway.address());
+    let mut ask = |times| {
+        for _ in 0..times {
+            exchange(&mut client, request);
+        }
+    };
+    ask(WARM_UP);
+    let watched = Watched::thread("shard-0");
+    ask(COUNTED);
+    watched.counts()
+}
+
+#[track_caller]
+fn exchange(client: &mut Client, request: &str) {
+    let response = client.sends(request).expects(200);
+    assert_eq!(response.value("x-via"), Some("gw"), "the filter is applied");
+}
+
+on_both_drivers! {
+    fn a_request_allocates_nothing(driver) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let origin = origin().replies(ok("hello"));
+        let gateway = InProcess::start(driver, &[("origin", origin.address())], RULE);
+        for request in [GET, POST, ODD] {
+            let counts = count(&gateway, request);
+            assert_eq!(counts, Counts::default(), "in {COUNTED} times `{request}`");
+        }
+    }
+
+    fn the_allocator_counts(driver) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let origin = origin().replies(ok("hello"));
+        let gateway = InProcess::start(driver, &[("origin", origin.address())], RULE);
+        exchange(&mut support::client(gateway.address()), GET);
+        let watched = Watched::quietly("shard-0");
+        // A new connection is a new task.
+        exchange(&mut support::client(gateway.address()), GET);
+        assert_ne!(watched.counts().allocations, 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! The access log says what its policy wants said, whichever target names it.
+
+use crate::support::{Driver, Gate, Gateway, Reply, gateway, on_both_drivers, origin, status};
+
+const LEVELS: [&str; 4] = [
+    "Gateway/gw",
+    "Gateway/gw/http",
+    "HTTPRoute/route-0",
+    "HTTPRoute/route-0/rule",
+];
+
+/// Asks for `/asked` under the policy and for `/last` on a listener that logs everything; what the
+/// log says up to the latter.
+fn lines(driver: Driver, target: &str, log: &str, answer: u16) -> Vec<String> {
+    let origin = origin().replies_to("/asked", status(answer));
+    let gateway = gateway(driver)
+        .backend("origin", &[origin.address()])
+        .rule("{name: rule, backendRefs: [{@origin}]}")
+        .policy_of(target, &format!("accessLog: {{{log}}}"))
+        .listener("loud")
+        .rule_of("loud", "{backendRefs: [{@origin}]}")
+        .policy_of("Gateway/gw/loud", "accessLog: {sample: 1}")
+        .start();
+    gateway.client().gets("/asked").expects(answer);
+    last_word(&gateway);
+    let said = gateway.waits_for_access_log("path=/last");
+    said.lines()
+        .filter(|line| line.contains("/asked"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Lines come in the order of the requests' ends: what is not there by now never will be.
+fn last_word(gateway: &Gateway) {
+    crate::support::client(gateway.address_of(1))
+        .gets("/last")
+        .expects(200);
+}
+
+on_both_drivers! {
+    fn json_has_every_field(driver) {
+        for target in LEVELS {
+            let lines = lines(driver, target, "format: json", 200);
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            let line: serde_json::Value = serde_json::from_str(&lines[0]).expect("JSON");
+            for (field, value) in [
+                ("gateway", "default/gw"),
+                ("listener", "Gateway/default/gw/http"),
+                ("backend", "Backend/default/origin"),
+                ("client", "127.0.0.1"),
+                ("method", "GET"),
+                ("host", "example.test"),
+                ("path", "/asked"),
+                ("protocol", "HTTP/1.1"),
+            ] {
+                assert_eq!(line[field], value, "{field} in {line}");
+            }
+            assert_eq!(line["status"], 200);
+            assert!(line["duration_ms"].is_number() && line["upstream_ms"].is_number());
+        }
+    }
+
+    fn text_is_a_line_to_read(driver) {
+        for target in LEVELS {
+            let lines = lines(driver, target, "format: text", 404);
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            assert!(lines[0].contains(" method=GET host=example.test path=/asked "), "{lines:?}");
+            assert!(lines[0].contains(" status=404 "), "{lines:?}");
+        }
+    }
+
+    fn disabled_says_nothing(driver) {
+        for target in LEVELS {
+            assert_eq!(lines(driver, target, "disabled: true", 200), [""; 0]);
+        }
+    }
+
+    fn a_sample_of_none_says_nothing(driver) {
+        for target in LEVELS {
+            assert_eq!(lines(driver, target, "sample: 0", 200), [""; 0]);
+        }
+    }
+
+    fn a_sample_is_a_share(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .policy("accessLog: {sample: 0.5}")
+            .listener("loud")
+            .rule_of("loud", "{backendRefs: [{@origin}]}")
+            .policy_of("Gateway/gw/loud", "accessLog: {sample: 1}")
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..200 {
+            client.gets("/asked").expects(200);
+        }
+        last_word(&gateway);
+        let said = gateway.waits_for_access_log("path=/last");
+        let share = said.lines().filter(|line| line.contains("/asked")).count();
+        // Six standard deviations of a fair coin on either side.
+        assert!((58..=142).contains(&share), "{share} of 200");
+    }
+
+    fn a_filter_by_status(driver) {
+        for target in LEVELS {
+            let filter = "filter: {statusAtLeast: 404}";
+            assert_eq!(lines(driver, target, filter, 200), [""; 0]);
+            assert_eq!(lines(driver, target, filter, 404).len(), 1);
+        }
+    }
+
+    fn a_filter_by_duration(driver) {
+        let gate = Gate::default();
+        let slow = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let origin = origin().replies_to("/slow", slow);
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .policy("accessLog: {filter: {durationAtLeast: 200ms}}")
+            .start();
+        let mut client = gateway.client();
+        client.gets("/quick").expects(200);
+        client.gets("/slow").expects_silence();
+        gate.open();
+        client.expects(200);
+        let said = gateway.waits_for_access_log("path=/slow");
+        assert!(!said.contains("/quick"), "{said}");
+    }
+
+    fn what_no_route_serves_is_logged_by_its_listener(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{matches: [{path: {value: /known}}], backendRefs: [{@origin}]}")
+            .policy_of("Gateway/gw/http", "accessLog: {format: json}")
+            .start();
+        gateway.client().gets("/unknown").expects(404);
+        gateway.waits_for_access_log("\"reason\":\"no_route\"");
+    }
+}

@@ -1,0 +1,86 @@
+//! Limits of a connection and of heads hold where the Gateway names them, and where a listener does.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Driver, Gateway, PATIENCE, gateway, on_both_drivers, origin};
+
+/// Runs `check` with a gateway for each target that the limits can be named by.
+fn at_both_levels(driver: Driver, limits: &str, check: impl Fn(&Gateway)) {
+    for target in ["Gateway/gw", "Gateway/gw/http"] {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .policy_of(target, &format!("limits: {{{limits}}}"))
+            .start();
+        check(&gateway);
+    }
+}
+
+on_both_drivers! {
+    fn request_line_bytes(driver) {
+        at_both_levels(driver, "requestLineBytes: 128", |gateway| {
+            gateway.client().gets("/short").expects(200);
+            gateway.client().gets(&format!("/{}", "x".repeat(128))).expects(414);
+        });
+    }
+
+    fn head_bytes(driver) {
+        at_both_levels(driver, "headBytes: 512", |gateway| {
+            let head = |bytes| format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(bytes));
+            gateway.client().sends(head(100)).expects(200);
+            gateway.client().sends(head(512)).expects(431);
+        });
+    }
+
+    fn header_fields(driver) {
+        at_both_levels(driver, "headerFields: 8", |gateway| {
+            let head = |fields| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(fields));
+            gateway.client().sends(head(7)).expects(200);
+            gateway.client().sends(head(8)).expects(431);
+        });
+    }
+
+    fn head_timeout(driver) {
+        at_both_levels(driver, "headTimeout: 200ms", |gateway| {
+            gateway.client().sends("GET / HTTP/1.1\r\nHost: a\r\n").expects(408);
+        });
+    }
+
+    fn keep_alive_timeout(driver) {
+        at_both_levels(driver, "keepAliveTimeout: 200ms", |gateway| {
+            let mut client = gateway.client();
+            client.gets("/").expects(200);
+            client.expects_close();
+            gateway.client().expects_close();
+        });
+    }
+
+    fn requests_per_connection(driver) {
+        at_both_levels(driver, "requestsPerConnection: 2", |gateway| {
+            let mut client = gateway.client();
+            assert!(!client.gets("/").expects(200).says_close());
+            assert!(client.gets("/").expects(200).says_close());
+            client.expects_close();
+        });
+    }
+
+    fn connection_age(driver) {
+        at_both_levels(driver, "connectionAge: 300ms", |gateway| {
+            let (mut client, begun) = (gateway.client(), Instant::now());
+            while !client.gets("/").expects(200).says_close() {
+                assert!(begun.elapsed() < PATIENCE, "the connection grows old");
+            }
+            // Some connections end a tenth earlier than others.
+            assert!(begun.elapsed() >= Duration::from_millis(250), "after {:?}", begun.elapsed());
+            client.expects_close();
+        });
+    }
+
+    fn zero_takes_a_timeout_away(driver) {
+        at_both_levels(driver, "keepAliveTimeout: 0s, headTimeout: 0s, connectionAge: 0s", |gateway| {
+            let mut client = gateway.client();
+            assert!(!client.gets("/").expects(200).says_close());
+            client.sends("GET / HTTP/1.1\r\n").expects_silence().sends("Host: a\r\n\r\n").expects(200);
+        });
+    }
+}

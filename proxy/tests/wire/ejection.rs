@@ -1,0 +1,83 @@
+//! An endpoint that fails too often is put aside for a while, as the policy says; so are retries.
+
+use crate::support::{
+    Client, Driver, Gateway, Origin, gateway, ok, on_both_drivers, origin, status,
+};
+
+/// Sessions hold on to an endpoint for as long as it is in service, so they show when it is not.
+struct Scene {
+    gateway: Gateway,
+    origins: [Origin; 2],
+}
+
+impl Scene {
+    fn with(driver: Driver, target: &str, ejection: &str) -> Self {
+        let origins = [origin().replies(ok("0")), origin().replies(ok("1"))];
+        let gateway = gateway(driver)
+            .backend("both", &[origins[0].address(), origins[1].address()])
+            .rule(
+                "{sessionPersistence: {sessionName: X-Who, type: Header}, backendRefs: [{@both}]}",
+            )
+            .policy_of(target, &format!("ejection: {{{ejection}}}"))
+            .start();
+        Self { gateway, origins }
+    }
+
+    /// Begins a session and breaks its endpoint. The session's client and its request.
+    fn session_at_a_broken_endpoint(&self) -> (Client, String) {
+        let mut client = self.gateway.client();
+        let first = client.gets("/").expects(200);
+        let endpoint: usize = first.text().parse().expect("a number");
+        self.origins[endpoint].now_replies(status(503));
+        let token = first.value("x-who").expect("a token");
+        (
+            client,
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX-Who: {token}\r\n\r\n"),
+        )
+    }
+}
+
+on_both_drivers! {
+    fn an_endpoint_that_fails_in_a_row_is_put_aside(driver) {
+        for target in ["Gateway/gw", "Backend/both"] {
+            let scene = Scene::with(driver, target, "consecutiveFailures: 2");
+            let (mut client, request) = scene.session_at_a_broken_endpoint();
+            client.sends(&request).expects(503);
+            client.sends(&request).expects(503);
+            client.sends(&request).expects(200);
+        }
+    }
+
+    fn it_comes_back_when_its_time_is_over(driver) {
+        let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, base: 300ms, max: 300ms");
+        let (mut client, request) = scene.session_at_a_broken_endpoint();
+        client.sends(&request).expects(503);
+        client.sends(&request).expects(200);
+        client.expects_silence().expects_silence();
+        client.sends(&request).expects(503);
+    }
+
+    fn no_more_than_a_share_of_a_service_is_put_aside(driver) {
+        let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, maxPercent: 0");
+        let (mut client, request) = scene.session_at_a_broken_endpoint();
+        for _ in 0..5 {
+            client.sends(&request).expects(503);
+        }
+    }
+
+    fn a_budget_without_retries_allows_none(driver) {
+        for (target, budget, answer) in [
+            ("Gateway/gw", "percent: 0, floor: 0", 503),
+            ("Backend/origin", "percent: 0, floor: 0", 503),
+            ("Gateway/gw", "percent: 0, floor: 1", 200),
+        ] {
+            let origin = origin().replies_once(status(503));
+            let gateway = gateway(driver)
+                .backend("origin", &[origin.address()])
+                .rule("{retry: {attempts: 2, codes: [503], backoff: 1ms}, backendRefs: [{@origin}]}")
+                .policy_of(target, &format!("retryBudget: {{{budget}}}"))
+                .start();
+            gateway.client().gets("/").expects(answer);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! PROXY protocol from clients: whose address counts, and which connections are closed.
+
+use crate::support::{Driver, Gateway, Origin, gateway, on_both_drivers, origin};
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+const V1: &[u8] = b"PROXY TCP4 203.0.113.7 192.0.2.1 50000 80\r\n";
+
+/// Version 2, TCP over IPv6, from `2001:db8::7`.
+const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24\
+    \x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x07\
+    \x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01\xc3\x50\0\x50";
+
+/// Version 2, a connection of the sender's own.
+const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
+
+struct Scene {
+    gateway: Gateway,
+    origin: Origin,
+}
+
+impl Scene {
+    fn with(driver: Driver, policy: &str) -> Self {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .policy(&format!("proxyProtocol: {{{policy}}}"))
+            .policy("accessLog: {format: json}")
+            .environment("RUST_LOG", "proxy=debug")
+            .start();
+        Self { gateway, origin }
+    }
+
+    /// What the origin learns of a client that sends this before its request.
+    #[track_caller]
+    fn source_of(&self, header: &[u8]) -> String {
+        let bytes = [header, REQUEST].concat();
+        self.gateway.client().sends(bytes).expects(200);
+        self.source()
+    }
+
+    #[track_caller]
+    fn source(&self) -> String {
+        let request = self.origin.take().0.pop().expect("a request");
+        request
+            .value("x-forwarded-for")
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    #[track_caller]
+    fn closes_on(&self, bytes: impl AsRef<[u8]>, why: &str) {
+        self.gateway.client().sends(bytes).expects_end();
+        self.gateway.waits_for_log(why);
+        assert!(self.origin.requests().is_empty());
+    }
+}
+
+on_both_drivers! {
+    fn a_header_tells_whose_the_connection_is(driver) {
+        for mode in ["in: Required", "in: Optional, trustedSources: [127.0.0.0/8]"] {
+            let scene = Scene::with(driver, mode);
+            assert_eq!(scene.source_of(V1), "203.0.113.7");
+            assert_eq!(scene.source_of(V2), "2001:db8::7");
+            assert_eq!(scene.source_of(LOCAL), "127.0.0.1");
+            assert_eq!(scene.source_of(b"PROXY UNKNOWN\r\n"), "127.0.0.1");
+            scene.gateway.waits_for_access_log("\"client\":\"203.0.113.7\"");
+        }
+    }
+
+    fn a_header_is_read_at_every_split(driver) {
+        let scene = Scene::with(driver, "in: Required");
+        for (header, source) in [(V1, "203.0.113.7"), (V2, "2001:db8::7")] {
+            let bytes = [header, REQUEST].concat();
+            for at in 1..=header.len() + 1 {
+                scene.gateway.client().sends_split(&bytes, at).expects(200);
+                assert_eq!(scene.source(), source, "split at {at}");
+            }
+        }
+    }
+
+    fn it_is_read_once_and_holds_for_the_whole_connection(driver) {
+        let scene = Scene::with(driver, "in: Required");
+        let mut client = scene.gateway.client();
+        client.sends([V1, REQUEST, REQUEST].concat()).expects(200);
+        client.expects(200);
+        assert_eq!(scene.source(), "203.0.113.7");
+        client.sends([V1, REQUEST].concat()).expects(400);
+    }
+
+    fn a_connection_without_a_required_header_is_closed(driver) {
+        let scene = Scene::with(driver, "in: Required");
+        scene.closes_on(REQUEST, "does not begin with a PROXY protocol header");
+        scene.gateway.client().sends(&V1[..9]).finishes().expects_end();
+        scene.gateway.waits_for_log("it ended within its PROXY protocol header");
+    }
+
+    fn an_optional_header_may_be_missing(driver) {
+        let scene = Scene::with(driver, "in: Optional");
+        assert_eq!(scene.source_of(b""), "127.0.0.1");
+        let mut client = scene.gateway.client();
+        // Its first letter could have been a header's.
+        client.sends_split(b"PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 1).expects(200);
+        assert_eq!(scene.source(), "127.0.0.1");
+    }
+
+    fn an_untrusted_source_is_not_believed(driver) {
+        let scene = Scene::with(driver, "in: Required, trustedSources: [10.0.0.0/8]");
+        scene.closes_on([V1, REQUEST].concat(), "does not trust this peer");
+        let scene = Scene::with(driver, "in: Optional, trustedSources: [10.0.0.0/8]");
+        scene.gateway.client().sends([V1, REQUEST].concat()).expects(400);
+        assert_eq!(scene.source_of(b""), "127.0.0.1");
+    }
+
+    fn a_malformed_header_is_no_data(driver) {
+        for mode in ["in: Required", "in: Optional"] {
+            let scene = Scene::with(driver, mode);
+            for header in [&b"PROXY TCP9 a b c d\r\n"[..], b"PROXY TCP4 1.1.1.1 2.2.2.2 1 99999\r\n"] {
+                scene.closes_on([header, REQUEST].concat(), "header is malformed");
+            }
+            let mut version_3 = V2.to_vec();
+            version_3[12] = 0x31;
+            scene.closes_on([&version_3, REQUEST].concat(), "unknown version or command");
+        }
+    }
+
+    fn a_header_that_never_ends_is_cut_off(driver) {
+        let scene = Scene::with(driver, "in: Required");
+        scene.closes_on(&V1[..9], "in time");
+    }
+
+    fn nothing_is_read_where_no_policy_asks_for_it(driver) {
+        let scene = Scene::with(driver, "in: Disabled");
+        assert_eq!(scene.source_of(b""), "127.0.0.1");
+        scene.gateway.client().sends([V1, REQUEST].concat()).expects(400);
+    }
+}

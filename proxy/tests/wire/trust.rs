@@ -1,0 +1,46 @@
+//! Whose forwarding headers are believed: nobody's, the last hops', those of some networks.
+
+use crate::support::{Driver, Message, gateway, on_both_drivers, origin};
+
+const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7\r\n\
+    X-Forwarded-Proto: https\r\nX-Request-Id: theirs\r\n\r\n";
+
+/// The origin's view of a request that says where it came from.
+fn seen(driver: Driver, target: &str, policy: &str) -> Message {
+    let origin = origin();
+    let gateway = gateway(driver)
+        .routes_to(&origin)
+        .policy_of(target, policy)
+        .policy("accessLog: {format: json}")
+        .start();
+    gateway.client().sends(REQUEST).expects(200);
+    let seen = origin.only_request();
+    let client = match seen.value("x-forwarded-proto") {
+        Some("https") => "203.0.113.7",
+        _ => "127.0.0.1",
+    };
+    gateway.waits_for_access_log(&format!("\"client\":\"{client}\""));
+    seen
+}
+
+on_both_drivers! {
+    fn a_trusted_hop_is_believed(driver) {
+        for target in ["Gateway/gw", "Gateway/gw/http"] {
+            for policy in ["trustedHops: 1", "trustedSources: [127.0.0.0/8]"] {
+                let seen = seen(driver, target, policy);
+                assert_eq!(seen.value("x-forwarded-for"), Some("203.0.113.7, 127.0.0.1"));
+                assert_eq!(seen.value("x-forwarded-proto"), Some("https"));
+                assert_eq!(seen.value("x-request-id"), Some("theirs"));
+            }
+        }
+    }
+
+    fn anybody_else_is_not(driver) {
+        for policy in ["trustedSources: [10.0.0.0/8]", "limits: {}"] {
+            let seen = seen(driver, "Gateway/gw", policy);
+            assert_eq!(seen.value("x-forwarded-for"), Some("127.0.0.1"));
+            assert_eq!(seen.value("x-forwarded-proto"), Some("http"));
+            assert_ne!(seen.value("x-request-id"), Some("theirs"));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Connections to a service are bounded; requests wait for one in order, and not for ever.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin};
+
+/// Answers when the gate is open.
+fn gated(gate: &Gate) -> Reply {
+    Reply::at_once()
+        .waits_for(gate)
+        .sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+}
+
+on_both_drivers! {
+    fn requests_wait_their_turn_for_the_only_connection(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(gated(&gate));
+        let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
+        let mut clients: Vec<Client> = (0..3).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(1);
+        clients[2].expects_silence();
+        assert_eq!(origin.requests().len(), 1, "the others wait");
+        gate.open();
+        for client in &mut clients {
+            client.expects(200);
+        }
+        assert_eq!(origin.connections(), 1);
+    }
+
+    fn a_connection_that_is_not_reused_makes_room_too(driver) {
+        let origin = origin().replies(ok("ok").closes());
+        let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
+        let mut clients: Vec<Client> = (0..5).map(|_| gateway.client()).collect();
+        for _ in 0..5 {
+            for client in &mut clients {
+                client.gets("/");
+            }
+            for client in &mut clients {
+                client.expects(200);
+            }
+        }
+    }
+
+    fn an_idle_connection_to_another_endpoint_makes_room(driver) {
+        let origins = [origin().replies(ok("a")), origin().replies(ok("b"))];
+        let gateway = gateway(driver)
+            .backend("both", &[origins[0].address(), origins[1].address()])
+            .rule("{backendRefs: [{@both}]}")
+            .limits("upstreamConnections: 1")
+            .start();
+        let mut client = gateway.client();
+        let answers: Vec<String> = (0..50).map(|_| client.gets("/").expects(200).text()).collect();
+        assert!(answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned()));
+    }
+
+    fn more_than_may_wait_are_refused_at_once(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(gated(&gate));
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .limits("upstreamConnections: 1, upstreamPending: 1")
+            .policy("accessLog: {sample: 1}")
+            .start();
+        let mut first = gateway.client();
+        first.gets("/");
+        origin.waits_for_requests(1);
+        let (mut second, mut third) = (gateway.client(), gateway.client());
+        second.gets("/").expects_silence();
+        let refused = third.gets("/").expects(503);
+        assert_eq!(refused.value("retry-after"), Some("1"));
+        gateway.waits_for_access_log("reason=upstream_full");
+        gate.open();
+        first.expects(200);
+        second.expects(200);
+        third.gets("/").expects(200);
+    }
+
+    fn nobody_waits_longer_than_for_a_connect(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .limits("upstreamConnections: 1, connectTimeout: 300ms")
+            .start();
+        let mut first = gateway.client();
+        first.gets("/");
+        origin.waits_for_requests(1);
+        let (mut second, begun) = (gateway.client(), Instant::now());
+        let refused = second.gets("/").expects(503);
+        assert!(refused.has("retry-after"));
+        assert!(begun.elapsed() >= Duration::from_millis(300));
+        assert!(begun.elapsed() < Duration::from_secs(2), "took {:?}", begun.elapsed());
+    }
+
+    fn a_limit_of_the_backend_goes_before_the_gateways(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(gated(&gate));
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .limits("upstreamConnections: 1")
+            .policy_of("Backend/origin", "limits: {upstreamConnections: 2}")
+            .start();
+        let mut clients: Vec<Client> = (0..3).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(2);
+        clients[2].expects_silence();
+        assert_eq!(origin.connections(), 2);
+        gate.open();
+        for client in &mut clients {
+            client.expects(200);
+        }
+    }
+}
