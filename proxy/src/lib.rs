@@ -41,6 +41,7 @@ pub mod failure;
 mod forward;
 pub mod http;
 pub mod limits;
+pub mod memory;
 pub mod net;
 pub mod observe;
 pub mod policy;

@@ -16,6 +16,7 @@ use proxy::config::local::{self, BindRequest, LocalConfig};
 use proxy::cpu::Cpus;
 use proxy::descriptors;
 use proxy::limits::LOG_STOP_PATIENCE;
+use proxy::memory;
 use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -57,6 +58,9 @@ fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
     start_log(args.log_format)?;
+    if let Err(error) = memory::without_huge_pages() {
+        warn!(%error, "huge pages stay on; idle connections may hold more memory");
+    }
     // Before anything is served: a signal from here on is a wish for an orderly end.
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
     let cpus = Cpus::of_this_process();

@@ -55,6 +55,23 @@ pub(crate) enum Next {
 }
 
 impl Client {
+    fn accepted(shard: &Rc<Shard>, stream: Stream, address: SocketAddr, bind: u32) -> Self {
+        let snapshot = shard.config.load();
+        let expects = snapshot.bind(bind).map_or(Expectation::Nothing, |bind| {
+            bind.proxy_protocol.expectation(address.ip())
+        });
+        Self {
+            deadline: Deadline::new(shard, stream.fd()),
+            registered: Registered::new(shard, stream.fd(), bind),
+            stream,
+            hop: Hop::new(address.ip(), Scheme::Http),
+            expects,
+            bind,
+            requests: 0,
+            retires_at: retirement(shard, bind),
+        }
+    }
+
     /// Whether it has reached its age.
     pub(crate) fn is_old(&self, now: Tick) -> bool {
         self.retires_at.is_some_and(|retires_at| now >= retires_at)
@@ -79,41 +96,20 @@ pub(crate) fn serve(
     address: SocketAddr,
     bind: u32,
 ) -> impl Future<Output = ()> {
-    let registered = Registered::new(&shard, stream.fd(), bind);
-    serve_client(shard, stream, address, bind, registered)
-}
-
-async fn serve_client(
-    shard: Rc<Shard>,
-    stream: Stream,
-    address: SocketAddr,
-    bind: u32,
-    registered: Registered,
-) {
-    let expects = match shard.config.load().bind(bind) {
-        Some(bind) => bind.proxy_protocol.expectation(address.ip()),
-        None => return,
-    };
-    let mut client = Client {
-        deadline: Deadline::new(&shard, stream.fd()),
-        registered,
-        stream,
-        hop: Hop::new(address.ip(), Scheme::Http),
-        expects,
-        bind,
-        requests: 0,
-        retires_at: retirement(&shard, bind),
-    };
-    loop {
-        client.registered.set(ClientState::Busy);
-        match Box::pin(h1::serve(&shard, &mut client)).await {
-            Next::Park => {}
-            Next::Close => return,
-            Next::Linger => return Box::pin(linger(&shard, &client)).await,
-            Next::Reset => return client.stream.reset_on_close(),
-        }
-        if !park(&shard, &client).await {
-            return;
+    // Made outside of the future, which would have room for the arguments and for this.
+    let mut client = Client::accepted(&shard, stream, address, bind);
+    async move {
+        loop {
+            client.registered.set(ClientState::Busy);
+            match Box::pin(h1::serve(&shard, &mut client)).await {
+                Next::Park => {}
+                Next::Close => return,
+                Next::Linger => return Box::pin(linger(&shard, &client)).await,
+                Next::Reset => return client.stream.reset_on_close(),
+            }
+            if !park(&shard, &client).await {
+                return;
+            }
         }
     }
 }
@@ -137,6 +133,7 @@ async fn park(shard: &Shard, client: &Client) -> bool {
         return false;
     }
     client.registered.set(ClientState::Idle);
+    shard.note_parked();
     client
         .deadline
         .arm(bind.limits.keep_alive_timeout, Expiry::Disconnect);
@@ -162,4 +159,37 @@ async fn linger(shard: &Shard, client: &Client) {
         buffer.clear();
     }
     shard.buffers.put(buffer);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::{Client, h1, serve};
+    use crate::shard::Shard;
+
+    fn of_idle<A, B, C, D, F>(_: impl Fn(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    fn of_busy<'a, F>(_: impl Fn(&'a Rc<Shard>, &'a mut Client) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// An idle connection is a task of this future; with what the runtime adds, it fits into an
+    /// allocation of 512 bytes.
+    #[test]
+    fn the_future_of_an_idle_connection_is_small() {
+        assert!(of_idle(serve) <= 448, "{} bytes", of_idle(serve));
+    }
+
+    /// Boxed while requests come, and gone with the pause after them.
+    #[test]
+    fn the_future_of_a_request_is_bounded() {
+        assert!(
+            of_busy(h1::serve) <= 7 * 1024,
+            "{} bytes",
+            of_busy(h1::serve)
+        );
+    }
 }

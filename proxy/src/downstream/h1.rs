@@ -79,7 +79,12 @@ async fn read_head(
     let (mut waited, mut timed) = (false, false);
     loop {
         let Some(limits) = Limits::of(shard, client) else {
-            return Head::Ended(Next::Close);
+            // The listener is gone. Whoever sent a request to it is owed an answer.
+            return if buffer.is_empty() {
+                Head::Ended(Next::Close)
+            } else {
+                Head::Failed(FailureKind::NoListener.into())
+            };
         };
         if !buffer.is_empty() {
             let head = &mut scratch.received.head;

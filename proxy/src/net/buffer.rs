@@ -12,6 +12,7 @@ use std::ops::Range;
 use monoio::buf::{IoBuf, IoBufMut};
 
 use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, POOLED_BUFFERS};
+use crate::memory;
 
 /// Bytes that were read and not sent on yet. Its memory is left untouched until bytes arrive, so
 /// a buffer that waits costs address space alone.
@@ -239,6 +240,8 @@ impl BufferPool {
         let mut free = self.free.borrow_mut();
         if free.len() < POOLED_BUFFERS && buffer.room() > 0 {
             free.push(buffer);
+        } else {
+            memory::discard(&mut buffer.memory);
         }
     }
 }

@@ -21,6 +21,8 @@ use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
 use crate::driver::Waits;
+use crate::limits::POOLED_BUFFERS;
+use crate::memory;
 use crate::net::BufferPool;
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
@@ -74,6 +76,8 @@ pub(crate) struct Shard {
     /// Ticks since the start; the wheel's time.
     tick: Cell<Tick>,
     most_clients: usize,
+    /// Connections that went idle since memory was last given back.
+    parked: Cell<usize>,
 }
 
 impl Shard {
@@ -97,6 +101,20 @@ impl Shard {
             draining: Cell::new(false),
             tick: Cell::default(),
             most_clients: options.connections as usize,
+            parked: Cell::new(0),
+        }
+    }
+
+    /// Notes that a connection went idle.
+    pub(crate) fn note_parked(&self) {
+        self.parked.set(self.parked.get() + 1);
+    }
+
+    /// Gives back what connections that went idle have freed. A few are not worth the time.
+    fn trim_memory(&self) {
+        if self.parked.get() > POOLED_BUFFERS {
+            self.parked.set(0);
+            memory::trim();
         }
     }
 

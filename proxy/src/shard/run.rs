@@ -85,6 +85,7 @@ async fn housekeeping(shard: Rc<Shard>) {
         if since_sweep >= POOL_SWEEP_TICKS {
             since_sweep = 0;
             shard.pool.sweep(tick);
+            shard.trim_memory();
         }
         due = due.max(now.checked_sub(WHEEL_TICK).unwrap_or(now));
     }

@@ -1,0 +1,67 @@
+//! Memory back to the system: what a burst needed must not stay with an idle process.
+
+#![expect(
+    unsafe_code,
+    reason = "prctl(2), madvise(2), and a call of the allocator's"
+)]
+
+use std::io;
+use std::mem::MaybeUninit;
+
+/// Backs the memory that is used from here on by small pages. The allocator asks for huge ones, of
+/// which a buffer that waits for bytes would fill 2 MiB where it has touched 8 KiB.
+///
+/// # Errors
+/// The kernel has no such switch.
+pub fn without_huge_pages() -> io::Result<()> {
+    // SAFETY: this option takes plain integers.
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives the whole pages of memory that is about to be freed back at once: the allocator would keep
+/// them for a while. Their contents are lost.
+pub(crate) fn discard(memory: &mut [MaybeUninit<u8>]) {
+    let start = memory.as_mut_ptr();
+    let skipped = start.align_offset(PAGE);
+    let Some(length) = memory.len().checked_sub(skipped) else {
+        return;
+    };
+    // SAFETY: the pages lie within `memory`, which nobody else can touch, and whose bytes need not
+    // have any value. An error leaves them as they are.
+    unsafe {
+        let first = start.add(skipped).cast();
+        libc::madvise(first, length / PAGE * PAGE, libc::MADV_DONTNEED);
+    }
+}
+
+/// Lets the allocator give back what this thread has freed.
+pub(crate) fn trim() {
+    // SAFETY: it touches nothing but the allocator's own free memory, on any thread.
+    unsafe { libmimalloc_sys::mi_collect(true) };
+}
+
+/// Bytes of a page; where pages are larger, `madvise` refuses what is not aligned to them.
+const PAGE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+
+    use super::{PAGE, discard};
+
+    #[test]
+    fn only_whole_pages_are_discarded() {
+        let mut memory = Box::<[u8]>::new_uninit_slice(4 * PAGE);
+        memory.fill(MaybeUninit::new(7));
+        let skipped = memory.as_ptr().align_offset(PAGE);
+        discard(&mut memory[..3 * PAGE]);
+        // SAFETY: written above; discarded pages read as zeros.
+        let bytes = unsafe { memory.assume_init() };
+        assert!(bytes[..skipped].iter().all(|byte| *byte == 7));
+        assert!(bytes[3 * PAGE..].iter().all(|byte| *byte == 7));
+        discard(&mut []);
+    }
+}
