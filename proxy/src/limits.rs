@@ -139,7 +139,8 @@ pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 pub const MAX_HEAD_BYTES: u32 = 65_535;
 /// Bytes of a file of configuration: 64 MiB, some hundred thousand routes.
 pub const CONFIGURATION_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// Buffers that a shard keeps for later: 64 (4 MiB); what is above goes back to the allocator.
+/// Buffers that a shard keeps for later, used or not: 64 (4 MiB); those above it go back to the
+/// system when none of them was needed between two sweeps.
 pub const POOLED_BUFFERS: usize = 64;
 /// Pipelined requests served in one poll, before real I/O is awaited: 16, so that no connection
 /// starves its neighbours.

@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "buffers are lent to the kernel")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -222,27 +222,37 @@ unsafe impl IoBuf for Outgoing {
 #[derive(Default)]
 pub struct BufferPool {
     free: RefCell<Vec<Buffer>>,
+    /// The fewest that were free at once since the last trim: so many nobody needed.
+    fewest: Cell<usize>,
 }
 
 impl BufferPool {
     /// An empty buffer.
     #[must_use]
     pub fn take(&self) -> Buffer {
-        self.free
-            .borrow_mut()
-            .pop()
-            .unwrap_or_else(Buffer::with_room)
+        let mut free = self.free.borrow_mut();
+        let buffer = free.pop();
+        self.fewest.set(self.fewest.get().min(free.len()));
+        buffer.unwrap_or_else(Buffer::with_room)
     }
 
     /// Gives a buffer back; whatever is in it is forgotten.
     pub fn put(&self, mut buffer: Buffer) {
         buffer.clear();
+        if buffer.room() > 0 {
+            self.free.borrow_mut().push(buffer);
+        }
+    }
+
+    /// Frees what nobody has needed since the last time, but for a few. How many there were.
+    pub fn trim(&self) -> usize {
         let mut free = self.free.borrow_mut();
-        if free.len() < POOLED_BUFFERS && buffer.room() > 0 {
-            free.push(buffer);
-        } else {
+        let unneeded = self.fewest.get().saturating_sub(POOLED_BUFFERS);
+        for mut buffer in free.drain(..unneeded) {
             memory::discard(&mut buffer.memory);
         }
+        self.fewest.set(free.len());
+        unneeded
     }
 }
 
@@ -306,5 +316,22 @@ mod tests {
         assert!(buffer.append(b"secret"));
         pool.put(buffer);
         assert!(pool.take().is_empty());
+    }
+
+    #[test]
+    fn a_pool_keeps_what_a_burst_needs_and_frees_it_after() {
+        let pool = BufferPool::default();
+        let burst = || {
+            let taken: Vec<_> = (0..100).map(|_| pool.take()).collect();
+            for buffer in taken {
+                pool.put(buffer);
+            }
+        };
+        burst();
+        assert_eq!(pool.trim(), 0, "all of them were in use");
+        burst();
+        assert_eq!(pool.trim(), 0, "and again");
+        pool.put(pool.take());
+        assert_eq!(pool.trim(), 99 - crate::limits::POOLED_BUFFERS);
     }
 }

@@ -112,7 +112,7 @@ impl Shard {
 
     /// Gives back what connections that went idle have freed. A few are not worth the time.
     fn trim_memory(&self) {
-        if self.parked.get() > POOLED_BUFFERS {
+        if self.buffers.trim() > 0 || self.parked.get() > POOLED_BUFFERS {
             self.parked.set(0);
             memory::trim();
         }
