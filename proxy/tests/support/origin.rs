@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::reply::Step;
 use super::{Broken, Framing, Message, PATIENCE, Reply, Wire, ok, raw};
@@ -35,6 +36,8 @@ pub(crate) fn refused() -> (Socket, SocketAddr) {
 pub(crate) struct Origin {
     address: SocketAddr,
     shared: Arc<Shared>,
+    /// The thread that has the listening socket, until it is told to stop.
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
@@ -75,9 +78,13 @@ impl Origin {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared::default());
-        let accepting = Arc::clone(&shared);
-        std::thread::spawn(move || accept_all(&listener, &accepting));
-        Self { address, shared }
+        let copy = Arc::clone(&shared);
+        let accepting = std::thread::spawn(move || accept_all(&listener, &copy));
+        Self {
+            address,
+            shared,
+            accepting: Mutex::new(Some(accepting)),
+        }
     }
 
     /// Replies so to everything that has no reply of its own.
@@ -198,8 +205,14 @@ impl Origin {
     /// Dies: every connection ends at once, new ones are refused.
     pub(crate) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread, which then drops the listening socket.
-        let _ = TcpStream::connect(self.address);
+        let accepting = self.accepting.lock().expect("no holder panics").take();
+        // Wakes the accepting thread, which then drops the listening socket: before that, a
+        // connection would be taken, only to be reset.
+        if let Some(accepting) = accepting
+            && TcpStream::connect(self.address).is_ok()
+        {
+            let _ = accepting.join();
+        }
         for stream in self.shared.open.lock().expect("no holder panics").values() {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -241,6 +254,9 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
     for (number, stream) in listener.incoming().enumerate() {
         let Ok(stream) = stream else { continue };
         if shared.stopped.load(Ordering::SeqCst) {
+            // A gateway that is being started elsewhere may have a copy of the socket until its
+            // exec, so closing ours would not refuse anybody.
+            let _ = SockRef::from(listener).shutdown(Shutdown::Both);
             return;
         }
         let Ok(copy) = stream.try_clone() else {
