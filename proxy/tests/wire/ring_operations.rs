@@ -25,11 +25,16 @@ fn submitted(gateway: &Gateway) -> u32 {
     });
     let ring = ring.expect("a ring").file_name();
     let info = format!("{process}/fdinfo/{}", ring.to_string_lossy());
-    let info = std::fs::read_to_string(info).expect("our own child");
-    let tail = info.lines().find_map(|line| line.strip_prefix("SqTail:"));
-    let tail = tail
-        .unwrap_or_else(|| panic!("no SqTail in\n{info}"))
-        .trim();
+    let begun = Instant::now();
+    let tail = loop {
+        let info = std::fs::read_to_string(&info).expect("our own child");
+        let tail = info.lines().find_map(|line| line.strip_prefix("SqTail:"));
+        if let Some(tail) = tail {
+            break tail.trim().to_owned();
+        }
+        // The kernel leaves the ring out while its owner is submitting.
+        assert!(begun.elapsed() < PATIENCE, "no SqTail in\n{info}");
+    };
     let number = tail
         .strip_prefix("0x")
         .map_or_else(|| tail.parse(), |hex| u32::from_str_radix(hex, 16));
