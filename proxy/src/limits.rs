@@ -133,7 +133,7 @@ const HOUR: Duration = Duration::from_hours(1);
 
 /// Bytes of a pooled buffer: 64 KiB. With 16 KiB, a 16 KiB POST took twice the time.
 pub const BUFFER_BYTES: usize = 64 * KIB;
-/// Bytes kept free behind a buffer for what we add to a head: 4 KiB.
+/// Bytes kept free in front of a buffer, for the head that we write anew: 4 KiB.
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 /// Bytes of the largest head any policy can allow: spans of a head are 16 bits wide.
 pub const MAX_HEAD_BYTES: u32 = 65_535;
@@ -172,8 +172,8 @@ pub const LINGER_BYTES: usize = 64 * KIB;
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// TLS handshake of a client, and PROXY protocol header before it: 5 s.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The age of a connection varies by so many percent either way: 10, so that connections made at
-/// once do not end at once.
+/// A connection ends up to so many percent before its age: 10, so that connections made at once do
+/// not end at once.
 pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;
 /// Without a byte for this long, a connection gives its buffer back: 1 s.
 pub const PARK_AFTER: Duration = Duration::from_secs(1);

@@ -22,7 +22,7 @@ pub(crate) struct Record<'a> {
     pub(crate) bytes_in: u64,
     /// Payload bytes to the client.
     pub(crate) bytes_out: u64,
-    /// From the first try's beginning to the response's head.
+    /// From the last try's beginning to the response's head.
     pub(crate) upstream_time: Option<Duration>,
     /// Tries after the first.
     pub(crate) retries: u32,

@@ -1,7 +1,7 @@
 //! Names made small: whatever is counted or remembered across configurations gets an id.
 //!
 //! An id is an index into the tables of every shard, and a generation that tells the index's present
-//! owner from earlier ones. The xds thread hands ids out when it compiles a snapshot; shards only
+//! owner from earlier ones. The configuration thread hands ids out when it compiles a snapshot; shards only
 //! look things up.
 
 use std::collections::HashMap;
