@@ -140,6 +140,21 @@ impl Uploaded {
         }
     }
 
+    /// Starts the time for the response's head, unless that has come.
+    fn await_answer(&self, attempt: &Attempt<'_>, connection: &Connection, client: &Deadline) {
+        if self.answered.get() {
+            return;
+        }
+        let patience = attempt.head_timeout();
+        connection.deadline.arm(patience, Expiry::Disconnect);
+        // Nothing more is read from the client, so its leaving has to be looked for.
+        let watch = Expiry::Watch {
+            other: connection.stream.fd(),
+            again: WHEEL_TICK,
+        };
+        client.arm(Some(WHEEL_TICK), watch);
+    }
+
     /// Takes note of how the body ended. If it is all sent, a response is due.
     fn note(
         &self,
@@ -151,19 +166,11 @@ impl Uploaded {
         match sent {
             Ok(()) => {
                 self.done.set(true);
-                if !self.answered.get() {
-                    let patience = attempt.head_timeout();
-                    connection.deadline.arm(patience, Expiry::Disconnect);
-                    // Nothing more is read from the client, so its leaving has to be looked for.
-                    let watch = Expiry::Watch {
-                        other: connection.stream.fd(),
-                        again: WHEEL_TICK,
-                    };
-                    client.arm(Some(WHEEL_TICK), watch);
-                }
+                self.await_answer(attempt, connection, client);
             }
-            // The endpoint may have answered before it stopped reading.
-            Err(RelayError::ReceiverGone | RelayError::Canceled) => {}
+            // The endpoint may have answered before it stopped reading, or still do so.
+            Err(RelayError::ReceiverGone) => self.await_answer(attempt, connection, client),
+            Err(RelayError::Canceled) => {}
             Err(error) => {
                 self.failure.set(Some(error.of_upload()));
                 net::shutdown(connection.stream.fd(), libc::SHUT_RDWR);
