@@ -5,29 +5,23 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::place::Place;
+use super::tls::{backend_tls, tls_server};
 use super::value::{
-    address, choice, duration, exact_hostname, non_zero, object_name, port, set_text,
+    address, choice, duration, exact_hostname, hostname, non_zero, object_name, port, set_text,
+    transport,
 };
 use crate::model::{
-    AppProtocol, Backend, BackendKey, BackendProtocol, Bind, BindKey, Health, Host, HostAddress,
-    Hostname, Hosts, Listener, ListenerKey, ListenerProtocol, Serves, Service, ServiceKey,
-    ServicePort, Transport, Workload, WorkloadKey,
+    Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, Health, Host, HostAddress,
+    Hosts, Listener, ListenerKey, ListenerProtocol, ProxyProtocolVersion, Serves, Service,
+    ServiceKey, ServicePort, Workload, WorkloadKey,
 };
-use crate::proto;
+use crate::proto::{self, listener};
 
 pub(super) fn bind(place: &Place<'_>, message: proto::Bind) -> Option<Bind> {
     let key = place.parsed("key", &message.key, BindKey::parse);
     let address = address(&place.field("address"), &message.address);
     let port = port(&place.field("port"), message.port);
-    let transport = choice(
-        &place.field("transport"),
-        message.transport,
-        |transport| match transport {
-            proto::Transport::Unspecified => None,
-            proto::Transport::Tcp => Some(Transport::Tcp),
-            proto::Transport::Udp => Some(Transport::Udp),
-        },
-    );
+    let transport = transport(&place.field("transport"), message.transport);
     let gateway = place.required("gateway", message.gateway, object_name);
     Some(Bind {
         key: key?,
@@ -43,17 +37,8 @@ pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Li
     let bind = place.parsed("bind", &message.bind, BindKey::parse);
     let gateway = place.required("gateway", message.gateway, object_name);
     let name = place.text("name", message.name);
-    let hostname = place.optional("hostname", message.hostname, |place, text| {
-        place.accept(Hostname::parse(&text))
-    });
-    let protocol = choice(
-        &place.field("protocol"),
-        message.protocol,
-        |protocol| match protocol {
-            proto::ListenerProtocol::Unspecified => None,
-            proto::ListenerProtocol::Http => Some(ListenerProtocol::Http),
-        },
-    );
+    let hostname = place.optional("hostname", message.hostname, hostname);
+    let protocol = listener_protocol(place, message.protocol);
     Some(Listener {
         key: key?,
         bind: bind?,
@@ -62,6 +47,27 @@ pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Li
         hostname: hostname?,
         protocol: protocol?,
     })
+}
+
+fn listener_protocol(
+    place: &Place<'_>,
+    protocol: Option<listener::Protocol>,
+) -> Option<ListenerProtocol> {
+    match protocol {
+        Some(listener::Protocol::Http(proto::Unit {})) => Some(ListenerProtocol::Http),
+        Some(listener::Protocol::Https(server)) => {
+            tls_server(&place.field("https"), server).map(ListenerProtocol::Https)
+        }
+        Some(listener::Protocol::Tls(server)) => {
+            tls_server(&place.field("tls"), server).map(ListenerProtocol::Tls)
+        }
+        Some(listener::Protocol::TlsPassthrough(proto::Unit {})) => {
+            Some(ListenerProtocol::TlsPassthrough)
+        }
+        Some(listener::Protocol::Tcp(proto::Unit {})) => Some(ListenerProtocol::Tcp),
+        Some(listener::Protocol::Udp(proto::Unit {})) => Some(ListenerProtocol::Udp),
+        None => place.field("protocol").no_choice(),
+    }
 }
 
 pub(super) fn service(place: &Place<'_>, message: proto::Service) -> Option<Service> {
@@ -77,20 +83,52 @@ pub(super) fn service(place: &Place<'_>, message: proto::Service) -> Option<Serv
 
 fn service_port(place: &Place<'_>, message: proto::ServicePort) -> Option<ServicePort> {
     let port = port(&place.field("port"), message.port);
-    let protocol = choice(
-        &place.field("protocol"),
-        message.protocol,
-        |protocol| match protocol {
-            proto::AppProtocol::Unspecified => None,
-            proto::AppProtocol::Http => Some(AppProtocol::Http),
-            proto::AppProtocol::H2c => Some(AppProtocol::H2c),
-        },
-    );
+    let transport = transport(&place.field("transport"), message.transport);
+    let protocol = backend_protocol(&place.field("protocol"), message.protocol);
+    let tls = place.optional("tls", message.tls, backend_tls);
+    check_tls(place, protocol, tls.as_ref());
     Some(ServicePort {
         port: port?,
+        transport: transport?,
         name: message.name,
         protocol: protocol?,
+        tls: tls?,
     })
+}
+
+fn backend_protocol(place: &Place<'_>, number: i32) -> Option<BackendProtocol> {
+    choice(place, number, |protocol| match protocol {
+        proto::BackendProtocol::Unspecified => None,
+        proto::BackendProtocol::Http => Some(BackendProtocol::Http),
+        proto::BackendProtocol::H2c => Some(BackendProtocol::H2c),
+        proto::BackendProtocol::Https => Some(BackendProtocol::Https),
+        proto::BackendProtocol::H2 => Some(BackendProtocol::H2),
+        proto::BackendProtocol::Tcp => Some(BackendProtocol::Tcp),
+    })
+}
+
+/// Plain text must never go where TLS was meant, nor the other way round.
+fn check_tls(
+    place: &Place<'_>,
+    protocol: Option<BackendProtocol>,
+    tls: Option<&Option<BackendTls>>,
+) {
+    let (Some(protocol), Some(tls)) = (protocol, tls) else {
+        return;
+    };
+    match (protocol, tls) {
+        (BackendProtocol::Https | BackendProtocol::H2, None) => {
+            place
+                .field("tls")
+                .problem::<()>("is missing: this protocol needs it");
+        }
+        (BackendProtocol::Http | BackendProtocol::H2c, Some(_)) => {
+            place
+                .field("tls")
+                .problem::<()>("does not go with a protocol in plain text");
+        }
+        _ => {}
+    }
 }
 
 pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Workload> {
@@ -122,10 +160,12 @@ pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Wo
 fn serves(place: &Place<'_>, message: proto::Serves) -> Option<Serves> {
     let service = place.parsed("service", &message.service, ServiceKey::parse);
     let service_port = port(&place.field("port"), message.port);
+    let transport = transport(&place.field("transport"), message.transport);
     let target_port = port(&place.field("target_port"), message.target_port);
     Some(Serves {
         service: service?,
         port: service_port?,
+        transport: transport?,
         target_port: target_port?,
     })
 }
@@ -133,18 +173,24 @@ fn serves(place: &Place<'_>, message: proto::Serves) -> Option<Serves> {
 pub(super) fn backend(place: &Place<'_>, message: proto::Backend) -> Option<Backend> {
     let key = place.parsed("key", &message.key, BackendKey::parse);
     let hosts = hosts(place, message.hosts);
-    let protocol = choice(
-        &place.field("protocol"),
-        message.protocol,
-        |protocol| match protocol {
-            proto::BackendProtocol::Unspecified => None,
-            proto::BackendProtocol::Http => Some(BackendProtocol::Http),
-        },
-    );
+    let protocol = backend_protocol(&place.field("protocol"), message.protocol);
+    let tls = place.optional("tls", message.tls, backend_tls);
+    check_tls(place, protocol, tls.as_ref());
+    let proxy_protocol = place.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
     Some(Backend {
         key: key?,
         hosts: hosts?,
         protocol: protocol?,
+        tls: tls?,
+        proxy_protocol: proxy_protocol?,
+    })
+}
+
+fn proxy_protocol(place: &Place<'_>, number: i32) -> Option<ProxyProtocolVersion> {
+    choice(place, number, |version| match version {
+        proto::ProxyProtocolVersion::Unspecified => None,
+        proto::ProxyProtocolVersion::V1 => Some(ProxyProtocolVersion::V1),
+        proto::ProxyProtocolVersion::V2 => Some(ProxyProtocolVersion::V2),
     })
 }
 

@@ -23,6 +23,7 @@
 
 mod endpoint;
 mod filter;
+mod jwt;
 mod matching;
 mod place;
 mod policy;
@@ -30,6 +31,7 @@ mod problem;
 mod route;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod value;
 
 use std::cell::RefCell;

@@ -1,6 +1,8 @@
 //! Policies and what they aim at.
 
+use super::jwt::jwt_policy;
 use super::place::Place;
+use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, network, non_zero, object_name, set_text, status, timeout,
 };
@@ -20,6 +22,12 @@ pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy
     let proxy_protocol = place.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
     let path_options = place.optional("path_options", message.path_options, path_options);
     let ejection = place.optional("ejection", message.ejection, ejection);
+    let jwt = place.optional("jwt", message.jwt, jwt_policy);
+    let client_certificate = place.optional(
+        "client_certificate",
+        message.client_certificate,
+        certificate,
+    );
     let spec = PolicySpec {
         access_log: access_log?,
         limits: limits?.unwrap_or_default(),
@@ -31,6 +39,8 @@ pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy
             floor: budget.floor,
         }),
         ejection: ejection?,
+        jwt: jwt?,
+        client_certificate: client_certificate?,
     };
     Some(Policy {
         key: key?,
@@ -43,6 +53,10 @@ fn target(place: &Place<'_>, message: proto::PolicyTarget) -> Option<PolicyTarge
     match message.kind {
         Some(policy_target::Kind::Gateway(name)) => {
             object_name(&place.field("gateway"), name).map(PolicyTarget::Gateway)
+        }
+        Some(policy_target::Kind::ListenerSet(name)) => {
+            let name = object_name(&place.field("listener_set"), name);
+            name.map(PolicyTarget::ListenerSet)
         }
         Some(policy_target::Kind::Listener(key)) => place
             .parsed("listener", &key, ListenerKey::parse)

@@ -3,30 +3,53 @@
 use super::filter::filters;
 use super::matching::http_match;
 use super::place::Place;
-use super::value::{choice, duration, header_name, number16, set_text, status, target, timeout};
-use crate::model::{
-    Filters, Hostname, HttpMatch, HttpRule, ListenerKey, Order, PathEdit, PathMatch, Retry, Route,
-    RouteBackend, RouteKey, SessionLifetime, SessionPersistence, SessionToken, Timeouts,
+use super::value::{
+    choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };
-use crate::proto::{self, session_persistence};
+use crate::model::{
+    Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, Order, PathEdit, PathMatch,
+    RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
+    SessionPersistence, SessionToken, Timeouts,
+};
+use crate::proto::{self, route, session_persistence};
 
 pub(super) fn route(place: &Place<'_>, message: proto::Route) -> Option<Route> {
     let key = place.parsed("key", &message.key, RouteKey::parse);
     let listener = place.parsed("listener", &message.listener, ListenerKey::parse);
-    let hostnames = place.list("hostnames", message.hostnames, |place, text| {
-        place.accept(Hostname::parse(&text))
-    });
+    let hostnames = place.list("hostnames", message.hostnames, hostname);
     let order = place.required("order", message.order, order);
-    let rule = match message.rule {
-        Some(proto::route::Rule::Http(rule)) => http_rule(&place.field("http"), rule),
-        None => place.field("rule").no_choice(),
-    };
+    let rule = rule(place, message.rule);
     Some(Route {
         key: key?,
         listener: listener?,
         hostnames: hostnames?,
         order: order?,
         rule: rule?,
+    })
+}
+
+fn rule(place: &Place<'_>, rule: Option<route::Rule>) -> Option<RouteRule> {
+    match rule {
+        Some(route::Rule::Http(rule)) => http_rule(&place.field("http"), rule).map(RouteRule::Http),
+        Some(route::Rule::Tls(rule)) => l4_rule(&place.field("tls"), rule).map(RouteRule::Tls),
+        Some(route::Rule::Tcp(rule)) => l4_rule(&place.field("tcp"), rule).map(RouteRule::Tcp),
+        Some(route::Rule::Udp(rule)) => l4_rule(&place.field("udp"), rule).map(RouteRule::Udp),
+        None => place.field("rule").no_choice(),
+    }
+}
+
+fn l4_rule(place: &Place<'_>, message: proto::L4Rule) -> Option<L4Rule> {
+    let name = place.optional("name", message.name, set_text);
+    let backends = place.list("backends", message.backends, |place, backend| {
+        let target = place.required("target", backend.target, target);
+        Some(L4Backend {
+            target: target?,
+            weight: backend.weight,
+        })
+    });
+    Some(L4Rule {
+        name: name?,
+        backends: backends?,
     })
 }
 
@@ -42,6 +65,15 @@ fn order(place: &Place<'_>, message: proto::Order) -> Option<Order> {
 
 fn http_rule(place: &Place<'_>, message: proto::HttpRule) -> Option<HttpRule> {
     let name = place.optional("name", message.name, set_text);
+    let protocol = choice(
+        &place.field("protocol"),
+        message.protocol,
+        |protocol| match protocol {
+            proto::RequestProtocol::Unspecified => None,
+            proto::RequestProtocol::Http => Some(RequestProtocol::Http),
+            proto::RequestProtocol::Grpc => Some(RequestProtocol::Grpc),
+        },
+    );
     let matches = place.some("matches", message.matches, http_match);
     let filters = place.optional("filters", message.filters, filters);
     let backends = place.list("backends", message.backends, route_backend);
@@ -59,6 +91,7 @@ fn http_rule(place: &Place<'_>, message: proto::HttpRule) -> Option<HttpRule> {
     }
     Some(HttpRule {
         name: name?,
+        protocol: protocol?,
         matches: matches?,
         filters: filters?.unwrap_or_default(),
         backends: backends?,

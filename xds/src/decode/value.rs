@@ -7,7 +7,9 @@ use std::time::Duration;
 use http::{HeaderName, StatusCode};
 
 use super::place::Place;
-use crate::model::{BackendKey, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout};
+use crate::model::{
+    BackendKey, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout, Transport,
+};
 use crate::proto::{self, target, timeout};
 
 /// A value of an enum; `meaning` has none for the unspecified one.
@@ -84,6 +86,20 @@ pub(super) fn status(place: &Place<'_>, number: u32) -> Option<StatusCode> {
     let code = u16::try_from(number).ok();
     let status = code.and_then(|code| StatusCode::from_u16(code).ok());
     status.or_else(|| place.problem(format!("{number} is not a status code: use 100 to 999")))
+}
+
+/// What carries something.
+pub(super) fn transport(place: &Place<'_>, number: i32) -> Option<Transport> {
+    choice(place, number, |transport| match transport {
+        proto::Transport::Unspecified => None,
+        proto::Transport::Tcp => Some(Transport::Tcp),
+        proto::Transport::Udp => Some(Transport::Udp),
+    })
+}
+
+/// A host name, exact or a wildcard.
+pub(super) fn hostname(place: &Place<'_>, text: String) -> Option<Hostname> {
+    place.accept(Hostname::parse(&text))
 }
 
 /// A field name, in any case.

@@ -4,31 +4,40 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::value::{address, list};
 use crate::model::{
-    AppProtocol, Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener,
-    ListenerProtocol, Serves, Service, ServicePort, Transport, Workload,
+    Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener, ListenerProtocol,
+    ProxyProtocolVersion, Serves, Service, ServicePort, Transport, Workload,
 };
-use crate::proto::{self, backend, host};
+use crate::proto::{self, backend, host, listener};
 
 impl From<&Bind> for proto::Bind {
     fn from(bind: &Bind) -> Self {
-        let transport = match bind.transport {
-            Transport::Tcp => proto::Transport::Tcp,
-            Transport::Udp => proto::Transport::Udp,
-        };
         Self {
             key: bind.key.to_string(),
             address: address(&bind.address),
             port: bind.port.get().into(),
-            transport: transport.into(),
+            transport: transport(bind.transport),
             gateway: Some((&bind.gateway).into()),
         }
     }
 }
 
+fn transport(transport: Transport) -> i32 {
+    let transport = match transport {
+        Transport::Tcp => proto::Transport::Tcp,
+        Transport::Udp => proto::Transport::Udp,
+    };
+    transport.into()
+}
+
 impl From<&Listener> for proto::Listener {
     fn from(listener: &Listener) -> Self {
-        let protocol = match listener.protocol {
-            ListenerProtocol::Http => proto::ListenerProtocol::Http,
+        let protocol = match &listener.protocol {
+            ListenerProtocol::Http => listener::Protocol::Http(proto::Unit {}),
+            ListenerProtocol::Https(tls) => listener::Protocol::Https(tls.into()),
+            ListenerProtocol::Tls(tls) => listener::Protocol::Tls(tls.into()),
+            ListenerProtocol::TlsPassthrough => listener::Protocol::TlsPassthrough(proto::Unit {}),
+            ListenerProtocol::Tcp => listener::Protocol::Tcp(proto::Unit {}),
+            ListenerProtocol::Udp => listener::Protocol::Udp(proto::Unit {}),
         };
         Self {
             key: listener.key.to_string(),
@@ -36,7 +45,7 @@ impl From<&Listener> for proto::Listener {
             gateway: Some((&listener.gateway).into()),
             name: listener.name.clone(),
             hostname: listener.hostname.as_ref().map(ToString::to_string),
-            protocol: protocol.into(),
+            protocol: Some(protocol),
         }
     }
 }
@@ -53,16 +62,25 @@ impl From<&Service> for proto::Service {
 
 impl From<&ServicePort> for proto::ServicePort {
     fn from(port: &ServicePort) -> Self {
-        let protocol = match port.protocol {
-            AppProtocol::Http => proto::AppProtocol::Http,
-            AppProtocol::H2c => proto::AppProtocol::H2c,
-        };
         Self {
             port: port.port.get().into(),
             name: port.name.clone(),
-            protocol: protocol.into(),
+            protocol: backend_protocol(port.protocol),
+            transport: transport(port.transport),
+            tls: port.tls.as_ref().map(Into::into),
         }
     }
+}
+
+fn backend_protocol(protocol: BackendProtocol) -> i32 {
+    let protocol = match protocol {
+        BackendProtocol::Http => proto::BackendProtocol::Http,
+        BackendProtocol::H2c => proto::BackendProtocol::H2c,
+        BackendProtocol::Https => proto::BackendProtocol::Https,
+        BackendProtocol::H2 => proto::BackendProtocol::H2,
+        BackendProtocol::Tcp => proto::BackendProtocol::Tcp,
+    };
+    protocol.into()
 }
 
 impl From<&Workload> for proto::Workload {
@@ -89,6 +107,7 @@ impl From<&Serves> for proto::Serves {
             service: serves.service.to_string(),
             port: serves.port.get().into(),
             target_port: serves.target_port.get().into(),
+            transport: transport(serves.transport),
         }
     }
 }
@@ -110,13 +129,16 @@ impl From<&Backend> for proto::Backend {
             }),
             Hosts::Unix { path } => backend::Hosts::Unix(path.as_os_str().as_bytes().to_vec()),
         };
-        let protocol = match backend.protocol {
-            BackendProtocol::Http => proto::BackendProtocol::Http,
-        };
+        let proxy_protocol = backend.proxy_protocol.map(|version| match version {
+            ProxyProtocolVersion::V1 => proto::ProxyProtocolVersion::V1,
+            ProxyProtocolVersion::V2 => proto::ProxyProtocolVersion::V2,
+        });
         Self {
             key: backend.key.to_string(),
             hosts: Some(hosts),
-            protocol: protocol.into(),
+            protocol: backend_protocol(backend.protocol),
+            tls: backend.tls.as_ref().map(Into::into),
+            proxy_protocol: proxy_protocol.map(Into::into),
         }
     }
 }

@@ -6,9 +6,11 @@
 
 mod endpoint;
 mod filter;
+mod jwt;
 mod matching;
 mod policy;
 mod route;
+mod tls;
 mod value;
 
 use std::fmt::Write;

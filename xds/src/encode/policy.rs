@@ -20,6 +20,8 @@ impl From<&Policy> for proto::Policy {
             path_options: spec.path_options.map(Into::into),
             retry_budget: spec.retry_budget.map(Into::into),
             ejection: spec.ejection.map(Into::into),
+            jwt: spec.jwt.as_ref().map(Into::into),
+            client_certificate: spec.client_certificate.as_ref().map(Into::into),
         }
     }
 }
@@ -35,6 +37,7 @@ impl From<&PolicyTarget> for proto::PolicyTarget {
         };
         let kind = match target {
             PolicyTarget::Gateway(name) => policy_target::Kind::Gateway(name.into()),
+            PolicyTarget::ListenerSet(name) => policy_target::Kind::ListenerSet(name.into()),
             PolicyTarget::Listener(key) => policy_target::Kind::Listener(key.to_string()),
             PolicyTarget::Route { kind, object } => route(kind, object, None),
             PolicyTarget::Rule { kind, object, rule } => route(kind, object, Some(rule.clone())),

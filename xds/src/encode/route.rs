@@ -2,19 +2,25 @@
 
 use super::value::{list, texts};
 use crate::model::{
-    Filters, HttpRule, Order, Retry, Route, RouteBackend, SessionLifetime, SessionPersistence,
-    SessionToken, Timeout,
+    Filters, HttpRule, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route, RouteBackend,
+    RouteRule, SessionLifetime, SessionPersistence, SessionToken, Timeout,
 };
-use crate::proto::{self, session_persistence};
+use crate::proto::{self, route, session_persistence};
 
 impl From<&Route> for proto::Route {
     fn from(route: &Route) -> Self {
+        let rule = match &route.rule {
+            RouteRule::Http(rule) => route::Rule::Http(rule.into()),
+            RouteRule::Tls(rule) => route::Rule::Tls(rule.into()),
+            RouteRule::Tcp(rule) => route::Rule::Tcp(rule.into()),
+            RouteRule::Udp(rule) => route::Rule::Udp(rule.into()),
+        };
         Self {
             key: route.key.to_string(),
             listener: route.listener.to_string(),
             hostnames: texts(&route.hostnames),
             order: Some((&route.order).into()),
-            rule: Some(proto::route::Rule::Http((&route.rule).into())),
+            rule: Some(rule),
         }
     }
 }
@@ -31,6 +37,10 @@ impl From<&Order> for proto::Order {
 
 impl From<&HttpRule> for proto::HttpRule {
     fn from(rule: &HttpRule) -> Self {
+        let protocol = match rule.protocol {
+            RequestProtocol::Http => proto::RequestProtocol::Http,
+            RequestProtocol::Grpc => proto::RequestProtocol::Grpc,
+        };
         Self {
             name: rule.name.clone(),
             matches: list(&rule.matches),
@@ -40,6 +50,25 @@ impl From<&HttpRule> for proto::HttpRule {
             backend_request_timeout: timeout(rule.timeouts.backend_request),
             retry: rule.retry.as_ref().map(Into::into),
             session: rule.session.as_ref().map(Into::into),
+            protocol: protocol.into(),
+        }
+    }
+}
+
+impl From<&L4Rule> for proto::L4Rule {
+    fn from(rule: &L4Rule) -> Self {
+        Self {
+            name: rule.name.clone(),
+            backends: list(&rule.backends),
+        }
+    }
+}
+
+impl From<&L4Backend> for proto::L4Backend {
+    fn from(backend: &L4Backend) -> Self {
+        Self {
+            target: Some((&backend.target).into()),
+            weight: backend.weight,
         }
     }
 }

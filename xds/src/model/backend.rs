@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BackendKey, Hostname};
+use super::{BackendKey, BackendTls, Hostname};
 
 /// A `Backend` object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,10 @@ pub struct Backend {
     pub hosts: Hosts,
     /// What it speaks.
     pub protocol: BackendProtocol,
+    /// TLS towards it; with [`BackendProtocol::Https`] and [`BackendProtocol::H2`] there always is.
+    pub tls: Option<BackendTls>,
+    /// The PROXY protocol header that it gets at the start of a connection.
+    pub proxy_protocol: Option<ProxyProtocolVersion>,
 }
 
 /// Where a backend is.
@@ -59,9 +63,26 @@ pub enum HostAddress {
     Name(Hostname),
 }
 
-/// What a backend speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// What a backend or a service port speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendProtocol {
-    /// HTTP/1.1.
+    /// HTTP/1.1, with upgrades. Rules of gRPC speak HTTP/2 with prior knowledge to it.
     Http,
+    /// HTTP/2 with prior knowledge, no TLS.
+    H2c,
+    /// HTTP/1.1 in TLS. Rules of gRPC speak HTTP/2 to it.
+    Https,
+    /// HTTP/2 in TLS.
+    H2,
+    /// Any bytes or datagrams, in TLS where there are settings for it.
+    Tcp,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProxyProtocolVersion {
+    /// A line of text.
+    V1,
+    /// A binary header.
+    V2,
 }

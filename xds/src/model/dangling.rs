@@ -6,7 +6,8 @@
 use std::fmt;
 
 use super::{
-    BackendKey, BindKey, Filters, Kind, ListenerKey, Model, PolicyTarget, Route, ServiceKey, Target,
+    BackendKey, BindKey, JwtPolicy, Kind, ListenerKey, Model, PolicyTarget, ServiceKey, Target,
+    Transport,
 };
 
 /// A resource that names another which is not in the model.
@@ -30,7 +31,7 @@ pub enum Missing {
     /// A service.
     Service(ServiceKey),
     /// A port of a service that is there.
-    Port(ServiceKey, u16),
+    Port(ServiceKey, Transport, u16),
     /// A backend.
     Backend(BackendKey),
 }
@@ -41,7 +42,9 @@ impl fmt::Display for Missing {
             Self::Bind(key) => write!(f, "bind `{key}`"),
             Self::Listener(key) => write!(f, "listener `{key}`"),
             Self::Service(key) => write!(f, "service `{key}`"),
-            Self::Port(key, port) => write!(f, "port {port} of service `{key}`"),
+            Self::Port(key, transport, port) => {
+                write!(f, "{} port {port} of service `{key}`", transport.as_str())
+            }
             Self::Backend(key) => write!(f, "backend `{key}`"),
         }
     }
@@ -63,20 +66,23 @@ impl Model {
             found(Kind::Listener, listener.key.as_str(), missing)
         });
         let workloads = self.workloads.values().map(|workload| {
-            let missing = workload
-                .serves
-                .iter()
-                .filter_map(|serves| self.missing_service(&serves.service, serves.port.get()));
+            let missing = workload.serves.iter().filter_map(|serves| {
+                self.missing_service(&serves.service, serves.transport, serves.port.get())
+            });
             found(Kind::Workload, workload.key.as_str(), missing)
         });
         let routes = self.routes.values().map(|route| {
-            let targets = targets(route).filter_map(|target| self.missing_target(target));
+            let transport = route.rule.transport();
+            let targets = route.rule.targets();
+            let targets = targets.filter_map(|target| self.missing_target(target, transport));
             let missing = self.missing_listener(&route.listener).into_iter();
             found(Kind::Route, route.key.as_str(), missing.chain(targets))
         });
         let policies = self.policies.values().map(|policy| {
-            let missing = self.missing_policy_target(&policy.target);
-            found(Kind::Policy, policy.key.as_str(), missing)
+            let keys = policy.spec.jwt.iter().flat_map(JwtPolicy::targets);
+            let keys = keys.filter_map(|target| self.missing_target(target, Transport::Tcp));
+            let missing = self.missing_policy_target(&policy.target).into_iter();
+            found(Kind::Policy, policy.key.as_str(), missing.chain(keys))
         });
         listeners
             .chain(workloads)
@@ -98,17 +104,23 @@ impl Model {
         (!self.backends.contains_key(key)).then(|| Missing::Backend(key.clone()))
     }
 
-    fn missing_service(&self, key: &ServiceKey, number: u16) -> Option<Missing> {
+    fn missing_service(
+        &self,
+        key: &ServiceKey,
+        transport: Transport,
+        number: u16,
+    ) -> Option<Missing> {
         let Some(service) = self.services.get(key) else {
             return Some(Missing::Service(key.clone()));
         };
-        let known = service.ports.iter().any(|port| port.port.get() == number);
-        (!known).then(|| Missing::Port(key.clone(), number))
+        let mut ports = service.ports.iter();
+        let known = ports.any(|it| it.port.get() == number && it.transport == transport);
+        (!known).then(|| Missing::Port(key.clone(), transport, number))
     }
 
-    fn missing_target(&self, target: &Target) -> Option<Missing> {
+    fn missing_target(&self, target: &Target, transport: Transport) -> Option<Missing> {
         match target {
-            Target::Service { service, port } => self.missing_service(service, *port),
+            Target::Service { service, port } => self.missing_service(service, transport, *port),
             Target::Backend(key) => self.missing_backend(key),
             // Known not to resolve, and said so in the route's status.
             Target::Invalid(_) => None,
@@ -125,25 +137,11 @@ impl Model {
             // Objects, of which the model has only parts.
             PolicyTarget::Service(_)
             | PolicyTarget::Gateway(_)
+            | PolicyTarget::ListenerSet(_)
             | PolicyTarget::Route { .. }
             | PolicyTarget::Rule { .. } => None,
         }
     }
-}
-
-/// Everything a route sends requests or copies of them to.
-fn targets(route: &Route) -> impl Iterator<Item = &Target> {
-    let backends = &route.rule.backends;
-    let filters = backends.iter().map(|backend| &backend.filters);
-    backends
-        .iter()
-        .map(|backend| &backend.target)
-        .chain(mirrored(&route.rule.filters))
-        .chain(filters.flat_map(mirrored))
-}
-
-fn mirrored(filters: &Filters) -> impl Iterator<Item = &Target> {
-    filters.mirrors.iter().map(|mirror| &mirror.target)
 }
 
 /// Two backends of one rule may name the same service: it is listed once.

@@ -157,11 +157,28 @@ impl ListenerKey {
     }
 }
 
+impl ListenerKey {
+    /// The ListenerSet that declares the listener, where a Gateway does not do so itself.
+    #[must_use]
+    pub fn listener_set(&self) -> Option<ObjectName> {
+        let mut parts = self.0.split('/');
+        let is_set = parts.next() == Some("ListenerSet");
+        let (namespace, name) = (parts.next()?, parts.next()?);
+        is_set.then(|| ObjectName::new(namespace, name))
+    }
+}
+
 impl RouteKey {
     /// Rule number `rule` of a route object, attached to `listener`.
     #[must_use]
     pub fn new(kind: &str, object: &ObjectName, rule: u16, listener: &ListenerKey) -> Self {
         Self(format!("{kind}/{object}/{rule}/{listener}").into())
+    }
+
+    /// The kind of the route object.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.0.split('/').next().unwrap_or_default()
     }
 }
 
@@ -212,6 +229,9 @@ mod tests {
         let listener = ListenerKey::new("Gateway", &gateway, "http");
         assert_eq!(listener.as_str(), "Gateway/infra/web.example/http");
         assert_eq!(ListenerKey::parse(listener.as_str()), Ok(listener.clone()));
+        assert_eq!(listener.listener_set(), None);
+        let own = ListenerKey::new("ListenerSet", &gateway, "http");
+        assert_eq!(own.listener_set(), Some(gateway.clone()));
 
         let route = RouteKey::new("HTTPRoute", &ObjectName::new("app", "shop"), 3, &listener);
         assert_eq!(

@@ -1,12 +1,45 @@
 //! A Gateway listener.
 
-use super::{BindKey, Hostname, ListenerKey, ObjectName};
+use super::{BindKey, Hostname, ListenerKey, ObjectName, TlsServer, Transport};
 
-/// What a listener speaks to its clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// What a listener speaks to its clients. Those of one bind are all plain HTTP, or all of TLS in
+/// some form and told apart by SNI, or a single one of TCP or UDP.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenerProtocol {
-    /// Plain HTTP.
+    /// Plain HTTP/1.1, and HTTP/2 with prior knowledge.
     Http,
+    /// HTTP in TLS that ends here.
+    Https(TlsServer),
+    /// Any bytes in TLS that ends here.
+    Tls(TlsServer),
+    /// TLS that ends at the backend.
+    TlsPassthrough,
+    /// Any bytes.
+    Tcp,
+    /// Any datagrams.
+    Udp,
+}
+
+impl ListenerProtocol {
+    /// What it is carried by.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::Udp => Transport::Udp,
+            Self::Http | Self::Https(_) | Self::Tls(_) | Self::TlsPassthrough | Self::Tcp => {
+                Transport::Tcp
+            }
+        }
+    }
+
+    /// How it ends TLS, where it does.
+    #[must_use]
+    pub fn tls(&self) -> Option<&TlsServer> {
+        match self {
+            Self::Https(tls) | Self::Tls(tls) => Some(tls),
+            Self::Http | Self::TlsPassthrough | Self::Tcp | Self::Udp => None,
+        }
+    }
 }
 
 /// One listener of a Gateway. A request belongs to the listener of its bind whose hostname is the

@@ -9,17 +9,19 @@ mod dangling;
 mod duration;
 mod filter;
 mod host;
+mod jwt;
 mod key;
 mod listener;
 mod matching;
 mod policy;
 mod resource;
 mod route;
+mod tls;
 mod workload;
 
 use std::collections::BTreeMap;
 
-pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts};
+pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts, ProxyProtocolVersion};
 pub use bind::{Bind, Transport};
 pub use dangling::{Dangling, Missing};
 pub use duration::{GatewayDuration, InvalidDuration, Timeout};
@@ -28,6 +30,9 @@ pub use filter::{
     InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
 pub use host::{Hostname, InvalidExactHostname, InvalidHostname};
+pub use jwt::{
+    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+};
 pub use key::{
     BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, ObjectName, PolicyKey,
     RouteKey, ServiceKey, WorkloadKey,
@@ -43,10 +48,14 @@ pub use policy::{
 };
 pub use resource::{Kind, Resource};
 pub use route::{
-    HttpRule, InvalidBackend, Order, Retry, Route, RouteBackend, SessionLifetime,
-    SessionPersistence, SessionToken, Target, Timeouts,
+    HttpRule, InvalidBackend, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
+    RouteBackend, RouteRule, SessionLifetime, SessionPersistence, SessionToken, Target, Timeouts,
 };
-pub use workload::{AppProtocol, Health, Serves, Service, ServicePort, Workload};
+pub use tls::{
+    Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, PrivateKey, Roots, TlsClient,
+    TlsServer, TlsVersion,
+};
+pub use workload::{Health, Serves, Service, ServicePort, Workload};
 
 /// Everything one proxy is told, by kind and key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

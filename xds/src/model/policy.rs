@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
-use super::{BackendKey, ListenerKey, ObjectName, PolicyKey, ServiceKey, Timeout};
+use super::{
+    BackendKey, Certificate, JwtPolicy, ListenerKey, ObjectName, PolicyKey, ServiceKey, Timeout,
+};
 
 /// What one policy object says of one target. Conflicts are settled before: of two policies of one
 /// target, at most one has a given field.
@@ -18,11 +20,13 @@ pub struct Policy {
     pub spec: PolicySpec,
 }
 
-/// What a policy aims at. Nearer ones win, per field: rule, route, listener, Gateway.
+/// What a policy aims at. Nearer ones win, per field: rule, route, listener, ListenerSet, Gateway.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PolicyTarget {
     /// All of a Gateway.
     Gateway(ObjectName),
+    /// All listeners of a ListenerSet.
+    ListenerSet(ObjectName),
     /// One listener.
     Listener(ListenerKey),
     /// All rules of a route object.
@@ -64,6 +68,11 @@ pub struct PolicySpec {
     pub retry_budget: Option<RetryBudget>,
     /// When an endpoint is put aside.
     pub ejection: Option<Ejection>,
+    /// Tokens that requests must carry.
+    pub jwt: Option<JwtPolicy>,
+    /// What a Gateway shows to backends that ask for a certificate (`spec.tls.backend`). Two
+    /// Gateways never share a connection to a backend unless it is the same.
+    pub client_certificate: Option<Certificate>,
 }
 
 /// The access log of a target.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
 
-use super::{BackendKey, Filters, Hostname, HttpMatch, ListenerKey, RouteKey, ServiceKey, Timeout};
+use super::{
+    BackendKey, Filters, Hostname, HttpMatch, ListenerKey, RouteKey, ServiceKey, Timeout, Transport,
+};
 
 /// One rule of one route object, attached to one listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +20,83 @@ pub struct Route {
     /// Where it stands among equally specific rules.
     pub order: Order,
     /// What it does.
-    pub rule: HttpRule,
+    pub rule: RouteRule,
+}
+
+/// What a rule does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all rules are of HTTP, and a box would cost each of them an allocation"
+)]
+pub enum RouteRule {
+    /// Of an HTTPRoute or GRPCRoute: on listeners of HTTP and HTTPS.
+    Http(HttpRule),
+    /// Of a TLSRoute, chosen by SNI: on listeners of TLS, ended here or passed through.
+    Tls(L4Rule),
+    /// Of a TCPRoute: on listeners of TCP, and of TLS that ends here. The first by [`Order`] takes
+    /// all connections that no TLSRoute takes.
+    Tcp(L4Rule),
+    /// Of a UDPRoute: on listeners of UDP. The first by [`Order`] takes all datagrams.
+    Udp(L4Rule),
+}
+
+impl RouteRule {
+    /// Its name, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Http(rule) => rule.name.as_deref(),
+            Self::Tls(rule) | Self::Tcp(rule) | Self::Udp(rule) => rule.name.as_deref(),
+        }
+    }
+
+    /// It, where it is of HTTP.
+    #[must_use]
+    pub fn http(&self) -> Option<&HttpRule> {
+        match self {
+            Self::Http(rule) => Some(rule),
+            Self::Tls(_) | Self::Tcp(_) | Self::Udp(_) => None,
+        }
+    }
+
+    /// Which ports of services its targets mean.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        match self {
+            Self::Udp(_) => Transport::Udp,
+            Self::Http(_) | Self::Tls(_) | Self::Tcp(_) => Transport::Tcp,
+        }
+    }
+
+    /// Everything that it sends requests, copies of them or connections to.
+    pub fn targets(&self) -> impl Iterator<Item = &Target> {
+        let (http, l4) = match self {
+            Self::Http(rule) => (Some(rule), None),
+            Self::Tls(rule) | Self::Tcp(rule) | Self::Udp(rule) => (None, Some(rule)),
+        };
+        let l4 = l4.into_iter().flat_map(|rule| &rule.backends);
+        let http = http.into_iter().flat_map(HttpRule::targets);
+        http.chain(l4.map(|backend| &backend.target))
+    }
+}
+
+/// A rule that looks at connections alone. Without backends, connections are closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct L4Rule {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// Where connections go.
+    pub backends: Vec<L4Backend>,
+}
+
+/// A backend's share of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct L4Backend {
+    /// Where to.
+    pub target: Target,
+    /// Share of the connections, relative to the rule's other backends; 0 gets none.
+    pub weight: u32,
 }
 
 /// The tie-break of Gateway API among equally specific matches: the smaller one wins.
@@ -37,6 +115,8 @@ pub struct Order {
 pub struct HttpRule {
     /// Its name, if it has one.
     pub name: Option<String>,
+    /// HTTP or gRPC.
+    pub protocol: RequestProtocol,
     /// Its matches, at least one; any of them will do.
     pub matches: Vec<HttpMatch>,
     /// What it does to requests and responses.
@@ -49,6 +129,27 @@ pub struct HttpRule {
     pub retry: Option<Retry>,
     /// Its session persistence.
     pub session: Option<SessionPersistence>,
+}
+
+impl HttpRule {
+    /// Everything that it sends requests or copies of them to.
+    fn targets(&self) -> impl Iterator<Item = &Target> {
+        let filters = self.backends.iter().map(|backend| &backend.filters);
+        let mirrors = [&self.filters].into_iter().chain(filters);
+        let mirrors = mirrors.flat_map(|filters| &filters.mirrors);
+        let backends = self.backends.iter().map(|backend| &backend.target);
+        backends.chain(mirrors.map(|mirror| &mirror.target))
+    }
+}
+
+/// What the requests of a rule are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum RequestProtocol {
+    /// HTTP, of an HTTPRoute.
+    #[default]
+    Http,
+    /// gRPC, of a GRPCRoute: HTTP/2 towards the backend, whatever else it speaks.
+    Grpc,
 }
 
 /// A backend's share of a rule.
@@ -65,7 +166,7 @@ pub struct RouteBackend {
 /// Where requests go.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// A port of a Service.
+    /// A port of a Service: a UDP one for rules of UDP, otherwise a TCP one.
     Service {
         /// Which service.
         service: ServiceKey,
@@ -74,7 +175,7 @@ pub enum Target {
     },
     /// A `Backend`.
     Backend(BackendKey),
-    /// A reference that does not resolve: its share is answered with 500.
+    /// A reference that does not resolve: its share is answered with 500, or closed.
     Invalid(InvalidBackend),
 }
 

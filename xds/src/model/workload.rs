@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use super::{ServiceKey, WorkloadKey};
+use super::{BackendProtocol, BackendTls, ServiceKey, Transport, WorkloadKey};
 
 /// A `Service`: its ports. Which workloads serve it, the workloads say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,24 +16,19 @@ pub struct Service {
     pub ports: Vec<ServicePort>,
 }
 
-/// A port of a service.
+/// A port of a service. TCP and UDP each have their own numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
     /// Number in the Service.
     pub port: NonZeroU16,
+    /// What carries it.
+    pub transport: Transport,
     /// Name in the Service; empty where there is one port alone.
     pub name: String,
-    /// What stands behind it.
-    pub protocol: AppProtocol,
-}
-
-/// What a service port speaks (`appProtocol`, GEP-1911).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AppProtocol {
-    /// HTTP/1.1, with upgrades.
-    Http,
-    /// `kubernetes.io/h2c`: HTTP/2 with prior knowledge, no TLS.
-    H2c,
+    /// What stands behind it (`appProtocol`, GEP-1911).
+    pub protocol: BackendProtocol,
+    /// TLS towards it; with [`BackendProtocol::Https`] and [`BackendProtocol::H2`] there always is.
+    pub tls: Option<BackendTls>,
 }
 
 /// One address that serves.
@@ -71,6 +66,8 @@ pub struct Serves {
     pub service: ServiceKey,
     /// Number of the port in the Service.
     pub port: NonZeroU16,
+    /// What carries it.
+    pub transport: Transport,
     /// Number of the port on the workload.
     pub target_port: NonZeroU16,
 }

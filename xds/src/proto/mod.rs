@@ -2,11 +2,22 @@
 //! the wire form; only `encode` and `decode` use these types.
 
 #![allow(
+    clippy::large_enum_variant,
     clippy::pedantic,
     missing_docs,
     unreachable_pub,
     unused_qualifications,
     reason = "compiled from the protocol files"
 )]
+
+use std::fmt;
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate")
+            .field("chain", &self.chain)
+            .finish_non_exhaustive()
+    }
+}
 
 include!(concat!(env!("OUT_DIR"), "/gateway_system.model.v1.rs"));

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    AppProtocol, Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener,
-    ListenerProtocol, Serves, Service, ServicePort, Workload, WorkloadKey,
+    Backend, BackendProtocol, BackendTls, Bind, Health, Host, HostAddress, Hosts, Listener,
+    ListenerProtocol, ProxyProtocolVersion, Serves, Service, ServicePort, Workload, WorkloadKey,
 };
 
+use super::tls::{backend_tls, tls_server};
 use super::value::{
     address, backend_key, bind_key, duration, exact_hostname, hostname, listener_key, name,
     object_name, port, service_key, transport,
@@ -34,9 +35,21 @@ prop_compose! {
         gateway in object_name(),
         name in name(),
         hostname in option::of(hostname()),
+        protocol in listener_protocol(),
     ) -> Listener {
-        Listener { key, bind, gateway, name, hostname, protocol: ListenerProtocol::Http }
+        Listener { key, bind, gateway, name, hostname, protocol }
     }
+}
+
+fn listener_protocol() -> impl Strategy<Value = ListenerProtocol> {
+    prop_oneof![
+        Just(ListenerProtocol::Http),
+        tls_server().prop_map(ListenerProtocol::Https),
+        tls_server().prop_map(ListenerProtocol::Tls),
+        Just(ListenerProtocol::TlsPassthrough),
+        Just(ListenerProtocol::Tcp),
+        Just(ListenerProtocol::Udp),
+    ]
 }
 
 prop_compose! {
@@ -52,11 +65,22 @@ prop_compose! {
 prop_compose! {
     fn service_port()(
         port in port(),
+        transport in transport(),
         name in "[a-z]{0,8}",
-        protocol in prop_oneof![Just(AppProtocol::Http), Just(AppProtocol::H2c)],
+        (protocol, tls) in protocol_and_tls(),
     ) -> ServicePort {
-        ServicePort { port, name, protocol }
+        ServicePort { port, transport, name, protocol, tls }
     }
+}
+
+fn protocol_and_tls() -> impl Strategy<Value = (BackendProtocol, Option<BackendTls>)> {
+    let plain = prop_oneof![Just(BackendProtocol::Http), Just(BackendProtocol::H2c)];
+    let in_tls = prop_oneof![Just(BackendProtocol::Https), Just(BackendProtocol::H2)];
+    prop_oneof![
+        plain.prop_map(|protocol| (protocol, None)),
+        (in_tls, backend_tls()).prop_map(|(protocol, tls)| (protocol, Some(tls))),
+        option::of(backend_tls()).prop_map(|tls| (BackendProtocol::Tcp, tls)),
+    ]
 }
 
 prop_compose! {
@@ -74,14 +98,27 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn serves()(service in service_key(), port in port(), target_port in port()) -> Serves {
-        Serves { service, port, target_port }
+    fn serves()(
+        service in service_key(),
+        port in port(),
+        transport in transport(),
+        target_port in port(),
+    ) -> Serves {
+        Serves { service, port, transport, target_port }
     }
 }
 
 prop_compose! {
-    pub(super) fn backend()(key in backend_key(), hosts in hosts()) -> Backend {
-        Backend { key, hosts, protocol: BackendProtocol::Http }
+    pub(super) fn backend()(
+        key in backend_key(),
+        hosts in hosts(),
+        (protocol, tls) in protocol_and_tls(),
+        proxy_protocol in option::of(prop_oneof![
+            Just(ProxyProtocolVersion::V1),
+            Just(ProxyProtocolVersion::V2),
+        ]),
+    ) -> Backend {
+        Backend { key, hosts, protocol, tls, proxy_protocol }
     }
 }
 

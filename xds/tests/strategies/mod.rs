@@ -4,8 +4,10 @@
 
 mod endpoint;
 mod filter;
+mod jwt;
 mod policy;
 mod route;
+mod tls;
 mod value;
 
 use proptest::prelude::*;

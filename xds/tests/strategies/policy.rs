@@ -10,6 +10,8 @@ use xds::model::{
     Trust,
 };
 
+use super::jwt::jwt_policy;
+use super::tls::certificate;
 use super::value::{
     backend_key, duration, listener_key, name, network, object_name, service_key, timeout,
 };
@@ -28,6 +30,7 @@ fn target() -> impl Strategy<Value = PolicyTarget> {
     let kind = || Just("HTTPRoute".to_owned());
     prop_oneof![
         object_name().prop_map(PolicyTarget::Gateway),
+        object_name().prop_map(PolicyTarget::ListenerSet),
         listener_key().prop_map(PolicyTarget::Listener),
         (kind(), object_name()).prop_map(|(kind, object)| PolicyTarget::Route { kind, object }),
         (kind(), object_name(), name()).prop_map(|(kind, object, rule)| PolicyTarget::Rule {
@@ -55,6 +58,8 @@ prop_compose! {
                 .prop_map(|(percent, floor)| RetryBudget { percent, floor }),
         ),
         ejection in option::of(ejection()),
+        jwt in option::of(jwt_policy()),
+        client_certificate in option::of(certificate()),
     ) -> PolicySpec {
         PolicySpec {
             access_log,
@@ -64,6 +69,8 @@ prop_compose! {
             path_options,
             retry_budget,
             ejection,
+            jwt,
+            client_certificate,
         }
     }
 }

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    HeaderMatch, HttpMatch, HttpRule, Order, PathMatch, Pattern, QueryMatch, Retry, Route,
-    RouteBackend, RouteKey, SessionLifetime, SessionPersistence, SessionToken, StringMatch,
-    Timeouts,
+    HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, Order, PathMatch, Pattern, QueryMatch,
+    RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
+    SessionPersistence, SessionToken, StringMatch, Timeouts,
 };
 
 use super::filter::filters;
@@ -21,7 +21,7 @@ prop_compose! {
         hostnames in vec(hostname(), 0..3),
         created in any::<i64>(),
         number in any::<u16>(),
-        rule in any::<bool>().prop_flat_map(http_rule),
+        rule in rule(),
     ) -> Route {
         Route {
             key: RouteKey::new("HTTPRoute", &object, number, &listener),
@@ -33,9 +33,29 @@ prop_compose! {
     }
 }
 
+fn rule() -> impl Strategy<Value = RouteRule> {
+    prop_oneof![
+        3 => any::<bool>().prop_flat_map(http_rule).prop_map(RouteRule::Http),
+        1 => l4_rule().prop_map(RouteRule::Tls),
+        1 => l4_rule().prop_map(RouteRule::Tcp),
+        1 => l4_rule().prop_map(RouteRule::Udp),
+    ]
+}
+
+prop_compose! {
+    fn l4_rule()(
+        name in option::of(name()),
+        backends in vec((target(), any::<u32>()), 0..3),
+    ) -> L4Rule {
+        let backends = backends.into_iter().map(|(target, weight)| L4Backend { target, weight });
+        L4Rule { name, backends: backends.collect() }
+    }
+}
+
 prop_compose! {
     fn http_rule(prefixes: bool)(
         name in option::of(name()),
+        protocol in prop_oneof![Just(RequestProtocol::Http), Just(RequestProtocol::Grpc)],
         matches in vec(http_match(prefixes), 1..3),
         filters in filters(prefixes),
         backends in vec(route_backend(prefixes), 0..3),
@@ -45,7 +65,7 @@ prop_compose! {
         session in option::of(session()),
     ) -> HttpRule {
         let timeouts = Timeouts { request, backend_request };
-        HttpRule { name, matches, filters, backends, timeouts, retry, session }
+        HttpRule { name, protocol, matches, filters, backends, timeouts, retry, session }
     }
 }
 

@@ -105,7 +105,7 @@ fn listeners() {
         }),
         name: String::new(),
         hostname: Some("A.example.com".to_owned()),
-        protocol: 0,
+        protocol: None,
     };
     assert_eq!(
         problems(Kind::Listener, &message),
@@ -114,7 +114,161 @@ fn listeners() {
             "name: is missing",
             "hostname: `A.example.com` is not a host name: use lower-case DNS labels, such as \
              `example.com` or `*.example.com`",
-            "protocol: is missing",
+            "protocol: is missing, or of a kind that this version does not know",
+        ]
+    );
+}
+
+#[test]
+fn listeners_that_end_tls() {
+    use proto::listener::Protocol;
+    let server = proto::TlsServer {
+        certificates: vec![proto::Certificate {
+            chain: vec![vec![1], Vec::new()],
+            key: Vec::new(),
+        }],
+        client_auth: Some(proto::ClientAuth::default()),
+        alpn: vec![3],
+        min_version: 0,
+    };
+    let cases: [(Protocol, &[&str]); 2] = [
+        (
+            Protocol::Https(proto::TlsServer::default()),
+            &[
+                "https.certificates: is empty: at least one is needed",
+                "https.min_version: is missing",
+            ],
+        ),
+        (
+            Protocol::Tls(server),
+            &[
+                "tls.certificates[0].chain[1]: is missing",
+                "tls.certificates[0].key: is missing",
+                "tls.client_auth.mode: is missing",
+                "tls.client_auth.roots: is empty: at least one is needed",
+                "tls.alpn[0]: 3 is a value that this version does not know",
+                "tls.min_version: is missing",
+            ],
+        ),
+    ];
+    for (protocol, expected) in cases {
+        let message = proto::Listener {
+            key: "Gateway/infra/web/https".to_owned(),
+            bind: "tcp/443/infra/web".to_owned(),
+            gateway: Some(gateway()),
+            name: "https".to_owned(),
+            hostname: None,
+            protocol: Some(protocol),
+        };
+        assert_eq!(problems(Kind::Listener, &message), expected);
+    }
+}
+
+#[test]
+fn tls_towards_backends() {
+    use proto::backend_tls::Kind as Tls;
+    let client = proto::TlsClient {
+        server_name: "*.example.com".to_owned(),
+        identities: vec![
+            proto::Identity { kind: None },
+            proto::Identity {
+                kind: Some(proto::identity::Kind::Uri(String::new())),
+            },
+        ],
+        roots: Some(proto::tls_client::Roots::Certificates(
+            proto::RootCertificates::default(),
+        )),
+    };
+    let tls = |kind| Some(proto::BackendTls { kind });
+    let cases: [(_, _, &[&str]); 4] = [
+        (
+            proto::BackendProtocol::Https,
+            None,
+            &["ports[0].tls: is missing: this protocol needs it"],
+        ),
+        (
+            proto::BackendProtocol::H2c,
+            tls(Some(Tls::Invalid(proto::Unit {}))),
+            &["ports[0].tls: does not go with a protocol in plain text"],
+        ),
+        (
+            proto::BackendProtocol::Tcp,
+            tls(None),
+            &["ports[0].tls: is missing, or of a kind that this version does not know"],
+        ),
+        (
+            proto::BackendProtocol::H2,
+            tls(Some(Tls::Verified(client))),
+            &[
+                "ports[0].tls.verified.server_name: `*.example.com` is not an exact host name: \
+                 use lower-case DNS labels, such as `example.com`",
+                "ports[0].tls.verified.identities[0]: is missing, or of a kind that this version \
+                 does not know",
+                "ports[0].tls.verified.identities[1].uri: is empty: leave it out, or say something",
+                "ports[0].tls.verified.certificates.certificates: is empty: at least one is needed",
+            ],
+        ),
+    ];
+    for (protocol, tls, expected) in cases {
+        let message = proto::Service {
+            key: "Service/app/shop".to_owned(),
+            vips: Vec::new(),
+            ports: vec![proto::ServicePort {
+                port: 443,
+                name: String::new(),
+                protocol: protocol.into(),
+                transport: proto::Transport::Tcp.into(),
+                tls,
+            }],
+        };
+        assert_eq!(problems(Kind::Service, &message), expected);
+    }
+}
+
+#[test]
+fn tokens() {
+    let provider = proto::JwtProvider {
+        audiences: vec![String::new()],
+        keys: Some(proto::jwt_provider::Keys::Remote(proto::RemoteJwks {
+            location: Some(proto::remote_jwks::Location::Backend(proto::BackendJwks {
+                target: None,
+                path: "certs".to_owned(),
+            })),
+            cache: None,
+        })),
+        from: vec![proto::JwtSource { kind: None }],
+        claims_to_headers: vec![proto::ClaimHeader {
+            claim: "sub".to_owned(),
+            header: "a b".to_owned(),
+        }],
+        ..Default::default()
+    };
+    let message = proto::Policy {
+        jwt: Some(proto::JwtPolicy {
+            mode: 0,
+            realm: Some(String::new()),
+            providers: vec![provider, proto::JwtProvider::default()],
+        }),
+        client_certificate: Some(proto::Certificate::default()),
+        ..policy()
+    };
+    assert_eq!(
+        problems(Kind::Policy, &message),
+        [
+            "jwt.mode: is missing",
+            "jwt.realm: is empty: leave it out, or say something",
+            "jwt.providers[0].name: is missing",
+            "jwt.providers[0].issuer: is missing",
+            "jwt.providers[0].audiences[0]: is empty: leave it out, or say something",
+            "jwt.providers[0].remote.backend.target: is missing",
+            "jwt.providers[0].remote.backend.path: does not start with `/`",
+            "jwt.providers[0].from[0]: is missing, or of a kind that this version does not know",
+            "jwt.providers[0].claims_to_headers[0].header: `a b` is not a header name",
+            "jwt.providers[1].name: is missing",
+            "jwt.providers[1].issuer: is missing",
+            "jwt.providers[1].keys: is missing, or of a kind that this version does not know",
+            "client_certificate.chain: is empty: at least one is needed",
+            "client_certificate.key: is missing",
         ]
     );
 }
@@ -127,7 +281,9 @@ fn services_and_workloads() {
         ports: vec![proto::ServicePort {
             port: 0,
             name: String::new(),
-            protocol: proto::AppProtocol::H2c.into(),
+            protocol: proto::BackendProtocol::H2c.into(),
+            transport: 0,
+            tls: None,
         }],
     };
     assert_eq!(
@@ -135,6 +291,7 @@ fn services_and_workloads() {
         [
             "vips[1]: has 5 bytes: an address has 4 (IPv4) or 16 (IPv6)",
             "ports[0].port: 0 is not a port: use 1 to 65535",
+            "ports[0].transport: is missing",
         ]
     );
     let workload = proto::Workload {
@@ -151,6 +308,7 @@ fn services_and_workloads() {
             "node: is empty: leave it out, or say something",
             "serves[0].service: is missing",
             "serves[0].port: 0 is not a port: use 1 to 65535",
+            "serves[0].transport: is missing",
             "serves[0].target_port: 0 is not a port: use 1 to 65535",
         ]
     );
@@ -211,6 +369,8 @@ fn backends() {
             key: "Backend/app/legacy".to_owned(),
             hosts,
             protocol: proto::BackendProtocol::Http.into(),
+            tls: None,
+            proxy_protocol: None,
         };
         assert_eq!(problems(Kind::Backend, &message), expected);
     }

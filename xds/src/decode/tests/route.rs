@@ -32,6 +32,7 @@ fn route(rule: proto::HttpRule) -> proto::Route {
 
 fn rule() -> proto::HttpRule {
     proto::HttpRule {
+        protocol: proto::RequestProtocol::Http.into(),
         matches: vec![prefix("/")],
         ..Default::default()
     }
@@ -74,7 +75,7 @@ fn matches_of_a_rule() {
     };
     let message = route(proto::HttpRule {
         matches: vec![prefix("/"), bad, unset, prefix("/a//b")],
-        ..Default::default()
+        ..rule()
     });
     assert_eq!(
         problems(Kind::Route, &message),
@@ -95,7 +96,10 @@ fn matches_of_a_rule() {
     );
     assert_eq!(
         problems(Kind::Route, &route(proto::HttpRule::default())),
-        ["http.matches: is empty: at least one is needed"]
+        [
+            "http.protocol: is missing",
+            "http.matches: is empty: at least one is needed",
+        ]
     );
     assert_eq!(
         problems(
@@ -288,7 +292,7 @@ fn a_prefix_is_replaced_only_where_one_is_matched() {
             weight: 1,
             filters: Some(filters),
         }],
-        ..Default::default()
+        ..rule()
     });
     assert_eq!(
         problems(Kind::Route, &bad),

@@ -55,6 +55,7 @@ fn shop(service: &ServiceKey) -> [Resource; 2] {
         serves: vec![Serves {
             service: service.clone(),
             port: PORT,
+            transport: Transport::Tcp,
             target_port: PORT,
         }],
     };
@@ -63,8 +64,10 @@ fn shop(service: &ServiceKey) -> [Resource; 2] {
         vips: Vec::new(),
         ports: vec![ServicePort {
             port: PORT,
+            transport: Transport::Tcp,
             name: String::new(),
-            protocol: AppProtocol::Http,
+            protocol: BackendProtocol::Http,
+            tls: None,
         }],
     };
     [service.into(), workload.into()]
@@ -90,15 +93,16 @@ fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
             object: object.to_string(),
             rule: 0,
         },
-        rule: HttpRule {
+        rule: RouteRule::Http(HttpRule {
             name: None,
+            protocol: RequestProtocol::Http,
             matches: Vec::new(),
             filters: Filters::default(),
             backends: vec![backend.clone(), backend],
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
-        },
+        }),
     }
 }
 
@@ -159,8 +163,11 @@ fn mirrors_and_ports_are_looked_at_too() {
         service.ports.clear();
     }
     for route in model.routes.values_mut() {
-        route.rule.backends.clear();
-        route.rule.filters.mirrors = vec![Mirror {
+        let RouteRule::Http(rule) = &mut route.rule else {
+            panic!("it is of HTTP");
+        };
+        rule.backends.clear();
+        rule.filters.mirrors = vec![Mirror {
             target: Target::Backend(BackendKey::new(&ObjectName::new("a", "copy"))),
             fraction: None,
         }];
@@ -169,10 +176,71 @@ fn mirrors_and_ports_are_looked_at_too() {
     assert_eq!(
         texts(&model),
         [
-            "Workload `Pod/a/shop/10.0.0.1` names the port 1 of service `Service/a/shop`, \
+            "Workload `Pod/a/shop/10.0.0.1` names the tcp port 1 of service `Service/a/shop`, \
              which is missing"
                 .to_owned(),
             format!("{route} names the backend `Backend/a/copy`, which is missing"),
+        ]
+    );
+}
+
+#[test]
+fn a_rule_of_udp_needs_a_port_of_udp() {
+    let mut model = whole();
+    let target = Target::Service {
+        service: ServiceKey::new(&ObjectName::new("a", "shop")),
+        port: PORT.get(),
+    };
+    let rule = L4Rule {
+        name: None,
+        backends: vec![L4Backend { target, weight: 1 }],
+    };
+    for route in model.routes.values_mut() {
+        route.rule = RouteRule::Tcp(rule.clone());
+    }
+    assert_eq!(texts(&model), Vec::<String>::new());
+    for route in model.routes.values_mut() {
+        route.rule = RouteRule::Udp(rule.clone());
+    }
+    assert_eq!(
+        texts(&model),
+        [
+            "Route `HTTPRoute/a/shop/0/Gateway/a/web/http` names the udp port 1 of service \
+          `Service/a/shop`, which is missing"
+        ]
+    );
+}
+
+#[test]
+fn a_provider_of_tokens_may_have_its_keys_at_a_backend() {
+    let mut model = whole();
+    let keys = JwtKeys::Remote {
+        location: JwksLocation::Backend {
+            target: Target::Backend(BackendKey::new(&ObjectName::new("a", "idp"))),
+            path: "/certs".to_owned(),
+        },
+        cache: None,
+    };
+    for policy in model.policies.values_mut() {
+        policy.spec.jwt = Some(JwtPolicy {
+            mode: JwtMode::Strict,
+            realm: None,
+            providers: vec![JwtProvider {
+                name: "idp".to_owned(),
+                issuer: "https://idp.example".to_owned(),
+                audiences: Vec::new(),
+                keys: keys.clone(),
+                from: Vec::new(),
+                forward: JwtForward::Strip,
+                claims_to_headers: Vec::new(),
+            }],
+        });
+    }
+    assert_eq!(
+        texts(&model),
+        [
+            "Policy `TrafficPolicy/a/web/Gateway/a/web/http` names the backend `Backend/a/idp`, \
+          which is missing"
         ]
     );
 }

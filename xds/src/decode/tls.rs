@@ -1,0 +1,106 @@
+//! TLS on both sides.
+
+use super::place::Place;
+use super::value::{choice, exact_hostname, hostname, set_text};
+use crate::model::{
+    Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, PrivateKey, Roots, TlsClient,
+    TlsServer, TlsVersion,
+};
+use crate::proto::{self, backend_tls, identity, tls_client};
+
+pub(super) fn certificate(place: &Place<'_>, message: proto::Certificate) -> Option<Certificate> {
+    let chain = place.some("chain", message.chain, der);
+    let key = if message.key.is_empty() {
+        place.field("key").missing()
+    } else {
+        Some(PrivateKey::new(&message.key))
+    };
+    Some(Certificate {
+        chain: chain?,
+        key: key?,
+    })
+}
+
+fn der(place: &Place<'_>, bytes: Vec<u8>) -> Option<Der> {
+    if bytes.is_empty() {
+        return place.missing();
+    }
+    Some(Der::new(&bytes))
+}
+
+pub(super) fn tls_server(place: &Place<'_>, message: proto::TlsServer) -> Option<TlsServer> {
+    let certificates = place.some("certificates", message.certificates, certificate);
+    let client_auth = place.optional("client_auth", message.client_auth, client_auth);
+    let alpn = place.list("alpn", message.alpn, |place, number| {
+        choice(place, number, |protocol| match protocol {
+            proto::Alpn::Unspecified => None,
+            proto::Alpn::Http11 => Some(Alpn::Http11),
+            proto::Alpn::H2 => Some(Alpn::H2),
+        })
+    });
+    let min_version = choice(
+        &place.field("min_version"),
+        message.min_version,
+        |version| match version {
+            proto::TlsVersion::Unspecified => None,
+            proto::TlsVersion::TlsVersion12 => Some(TlsVersion::V12),
+            proto::TlsVersion::TlsVersion13 => Some(TlsVersion::V13),
+        },
+    );
+    Some(TlsServer {
+        certificates: certificates?,
+        client_auth: client_auth?.unwrap_or(ClientAuth::None),
+        alpn: alpn?,
+        min_version: min_version?,
+    })
+}
+
+fn client_auth(place: &Place<'_>, message: proto::ClientAuth) -> Option<ClientAuth> {
+    let required = choice(&place.field("mode"), message.mode, |mode| match mode {
+        proto::ClientAuthMode::Unspecified => None,
+        proto::ClientAuthMode::Required => Some(true),
+        proto::ClientAuthMode::Optional => Some(false),
+    });
+    let roots = place.some("roots", message.roots, der)?;
+    Some(if required? {
+        ClientAuth::Required { roots }
+    } else {
+        ClientAuth::Optional { roots }
+    })
+}
+
+pub(super) fn backend_tls(place: &Place<'_>, message: proto::BackendTls) -> Option<BackendTls> {
+    match message.kind {
+        Some(backend_tls::Kind::Verified(message)) => {
+            tls_client(&place.field("verified"), message).map(BackendTls::Verified)
+        }
+        Some(backend_tls::Kind::Invalid(proto::Unit {})) => Some(BackendTls::Invalid),
+        None => place.no_choice(),
+    }
+}
+
+fn tls_client(place: &Place<'_>, message: proto::TlsClient) -> Option<TlsClient> {
+    let server_name = exact_hostname(&place.field("server_name"), &message.server_name);
+    let identities = place.list("identities", message.identities, identity);
+    let roots = match message.roots {
+        Some(tls_client::Roots::System(proto::Unit {})) => Some(Roots::System),
+        Some(tls_client::Roots::Certificates(list)) => place
+            .field("certificates")
+            .some("certificates", list.certificates, der)
+            .map(Roots::Certificates),
+        None => place.field("roots").no_choice(),
+    };
+    Some(TlsClient {
+        server_name: server_name?,
+        identities: identities?,
+        roots: roots?,
+    })
+}
+
+fn identity(place: &Place<'_>, message: proto::Identity) -> Option<Identity> {
+    match message.kind {
+        Some(identity::Kind::Dns(name)) => hostname(&place.field("dns"), name).map(Identity::Dns),
+        Some(identity::Kind::Uri(uri)) => set_text(&place.field("uri"), uri).map(Identity::Uri),
+        None => place.no_choice(),
+    }
+}
