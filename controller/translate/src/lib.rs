@@ -6,6 +6,8 @@
 
 pub mod admit;
 pub mod api;
+pub mod check;
+mod jwks;
 mod lower;
 mod options;
 mod problem;
@@ -35,7 +37,7 @@ pub struct Translation {
 pub fn translate(store: &Store, options: &Options) -> Translation {
     let world = World::of(store, options);
     let mut gateways = Gateways::of(&world);
-    let mut routes = resolve::http_route::resolve_all(&world, &mut gateways);
+    let mut routes = resolve::route::resolve_all(&world, &mut gateways);
     let policies = resolve::policy::resolve_all(&world, &gateways, &routes);
     let model = lower::model(&world, &gateways, &mut routes, &policies);
     let statuses = Statuses::of(&world, &gateways, &routes, &policies, &model);

@@ -118,6 +118,18 @@ store! {
     gateways: Gateway,
     /// HTTPRoute objects.
     http_routes: HttpRoute,
+    /// GRPCRoute objects.
+    grpc_routes: GrpcRoute,
+    /// TLSRoute objects.
+    tls_routes: TlsRoute,
+    /// TCPRoute objects.
+    tcp_routes: TcpRoute,
+    /// UDPRoute objects.
+    udp_routes: UdpRoute,
+    /// ListenerSet objects.
+    listener_sets: ListenerSet,
+    /// BackendTLSPolicy objects.
+    backend_tls_policies: BackendTlsPolicy,
     /// ReferenceGrant objects.
     reference_grants: ReferenceGrant,
     /// Services.

@@ -11,7 +11,7 @@ fn conditions_have_the_form_of_kubernetes() {
     let objects = admitted.objects.into_iter();
     let store: Store = objects.map(|(object, _)| object).collect();
     let statuses = translate(&store, &Options::machine()).statuses;
-    let route = statuses.http_routes.values().next().expect("a status");
+    let route = statuses.routes.values().next().expect("a status");
     let expected = json!({"parents": [{
         "parentRef": {
             "group": "gateway.networking.k8s.io",
@@ -44,7 +44,8 @@ fn conditions_have_the_form_of_kubernetes() {
     let listener = &gateway["listeners"][0];
     assert_eq!(listener["name"], "http");
     assert_eq!(listener["attachedRoutes"], 1);
-    let kinds = json!([{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}]);
+    let kind = |kind| json!({"group": "gateway.networking.k8s.io", "kind": kind});
+    let kinds = json!([kind("HTTPRoute"), kind("GRPCRoute")]);
     assert_eq!(listener["supportedKinds"], kinds);
     let address = json!([{"type": "IPAddress", "value": "127.0.0.1"}]);
     assert_eq!(gateway["addresses"], address);

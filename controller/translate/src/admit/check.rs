@@ -39,13 +39,25 @@ impl Check {
         self.remarks.push(Remark::error(&self.path, reason, text));
     }
 
+    /// Refuses the object where the text that the walk stands at is not one of `allowed`; says
+    /// whether it is.
+    pub(super) fn is_one_of(&mut self, allowed: &[&str]) -> bool {
+        let is_allowed = allowed.contains(&self.text());
+        if !is_allowed {
+            self.refuse_all_but(allowed);
+        }
+        is_allowed
+    }
+
+    /// The text that the walk stands at, as it was written.
+    fn text(&self) -> &str {
+        let value = self.path.within(&self.written);
+        value.and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Refuses the object for a value that is not one of `allowed`.
     pub(super) fn refuse_all_but(&mut self, allowed: &[&str]) {
-        let given = self
-            .path
-            .within(&self.written)
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let given = self.text();
         let hint = suggest::hint(given, allowed.iter().copied());
         self.refuse(format!(
             "`{given}` is not one of {}{hint}",

@@ -12,7 +12,8 @@ use crate::store::{ObjectRef, Store};
 
 /// The configuration of one machine, kept over reloads.
 ///
-/// An object that is refused keeps its previous version in force, and so does every object that a
+/// An object that is refused keeps its previous version in force (a rule about tokens that has none
+/// refuses everyone), and so does every object that a
 /// file no longer shows while a part of that file cannot be read. A file that is gone takes its
 /// objects with it.
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ impl Configuration {
     pub fn reload(&mut self, sources: &[Source]) -> Reload {
         let mut load = Load::read(sources, &self.cache);
         let kept = self.keep_previous(&mut load);
+        load.findings.extend(standing_in(&load));
         let changed = self.enforce(load.places);
         self.cache = load.cache;
         load.findings.extend(kept);
@@ -74,7 +76,7 @@ impl Configuration {
         let mut kept: HashMap<Arc<str>, Vec<ObjectRef>> = HashMap::new();
         for (reference, previous) in &self.in_force {
             let keep = match load.places.get(reference) {
-                Some(place) => place.object().is_none(),
+                Some(place) => place.object().is_none() && previous.object().is_some(),
                 None => load.opaque.get(&previous.file).copied().unwrap_or(false),
             };
             if keep {
@@ -93,7 +95,7 @@ impl Configuration {
 
     /// Makes `places` what is in force; says whether that changes anything.
     fn enforce(&mut self, mut places: BTreeMap<ObjectRef, Place>) -> bool {
-        places.retain(|_, place| place.object().is_some());
+        places.retain(|_, place| place.in_force().is_some());
         let mut changed = false;
         for reference in self.in_force.keys() {
             if !places.contains_key(reference) {
@@ -105,7 +107,7 @@ impl Configuration {
             if previous.is_some_and(|previous| same_object(previous, place)) {
                 continue;
             }
-            if let Some(object) = place.object() {
+            if let Some(object) = place.in_force() {
                 self.store.insert(object.clone());
                 changed = true;
             }
@@ -116,10 +118,29 @@ impl Configuration {
 }
 
 fn same_object(a: &Place, b: &Place) -> bool {
-    match (a.object(), b.object()) {
+    match (a.in_force(), b.in_force()) {
         (Some(a), Some(b)) => std::ptr::eq(a, b) || a == b,
         _ => false,
     }
+}
+
+/// Says of each refused object that something stricter holds in its place.
+fn standing_in(load: &Load) -> Vec<Finding> {
+    let places = load.places.iter();
+    let places = places.filter(|(_, place)| place.object().is_none() && place.in_force().is_some());
+    places
+        .map(|(reference, place)| Finding {
+            severity: Severity::Warning,
+            file: place.file.to_string(),
+            line: place.line(&FieldPath::default()),
+            object: Some(reference.clone()),
+            field: None,
+            reason: Reason::RefusesAll,
+            text: "is refused and has no previous version: its targets refuse every request until \
+                   it is admitted"
+                .to_owned(),
+        })
+        .collect()
 }
 
 fn kept_finding(file: &str, objects: &[ObjectRef]) -> Finding {

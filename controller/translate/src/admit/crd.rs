@@ -69,7 +69,8 @@ mod tests {
             let text = fs::read_to_string(folder.join(name)).expect("a file of cases");
             admit(&[Source::new(name, text)]).findings
         };
-        let findings = [case("backend.yaml"), case("traffic_policy.yaml")].concat();
+        let files = ["backend.yaml", "jwt.yaml", "traffic_policy.yaml"];
+        let findings = files.map(case).concat();
         for definition in [super::BACKEND_DEFINITION, super::TRAFFIC_POLICY_DEFINITION] {
             let value = compose(definition)
                 .expect("YAML")

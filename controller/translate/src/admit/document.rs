@@ -28,6 +28,8 @@ pub(super) struct Item {
     pub(super) reference: ObjectRef,
     /// None where it is refused.
     pub(super) object: Option<Object>,
+    /// What holds in its place, where it is refused and nothing did before.
+    pub(super) stand_in: Option<Object>,
     spans: Spans,
 }
 
@@ -108,12 +110,14 @@ impl Document {
             Outcome::Read {
                 reference,
                 object,
+                stand_in,
                 remarks,
             } => {
                 self.remark(Some(&reference), &spans, remarks);
                 self.items.push(Item {
                     reference,
                     object,
+                    stand_in,
                     spans,
                 });
             }

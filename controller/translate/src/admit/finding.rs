@@ -66,6 +66,8 @@ pub enum Reason {
     TooMany,
     /// What was refused, or cannot be read, keeps its previous version in force.
     PreviousKept,
+    /// What was refused has no previous version, and its absence would let someone in.
+    RefusesAll,
 }
 
 impl Reason {
@@ -87,6 +89,7 @@ impl Reason {
             Self::Invalid => "Invalid",
             Self::TooMany => "TooMany",
             Self::PreviousKept => "PreviousKept",
+            Self::RefusesAll => "RefusesAll",
         }
     }
 }

@@ -45,6 +45,12 @@ impl Place {
         self.item()?.object.as_ref()
     }
 
+    /// What is in force of it: the object, or what stands in for it.
+    pub(super) fn in_force(&self) -> Option<&Object> {
+        let item = self.item()?;
+        item.object.as_ref().or(item.stand_in.as_ref())
+    }
+
     /// Line of a field in the file.
     pub(super) fn line(&self, field: &FieldPath) -> u32 {
         self.item()

@@ -24,6 +24,8 @@ pub(super) enum Outcome {
     Read {
         reference: ObjectRef,
         object: Option<Object>,
+        /// What holds in its place, where it is refused and nothing did before.
+        stand_in: Option<Object>,
         remarks: Vec<Remark>,
     },
 }
@@ -72,12 +74,18 @@ pub(super) fn read(value: Value) -> Outcome {
         return Outcome::Read {
             reference,
             object: None,
+            stand_in: None,
             remarks,
         };
     }
-    let mut value = Value::Object(fields);
+    judge(kind, reference, Value::Object(fields))
+}
+
+/// Reads an object of a kind and version that are read.
+fn judge(kind: &Kind, reference: ObjectRef, mut value: Value) -> Outcome {
     drop_nulls(&mut value);
     let mut remarks = metadata(&value);
+    let stand_in = (kind.stand_in)(&value);
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     let refused = remarks
@@ -86,6 +94,7 @@ pub(super) fn read(value: Value) -> Outcome {
     let object = object.filter(|_| !refused);
     Outcome::Read {
         reference,
+        stand_in: stand_in.filter(|_| object.is_none()),
         object,
         remarks,
     }
@@ -264,13 +273,4 @@ pub(super) fn is_gateway_kind(kind: &str) -> bool {
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Kinds of Gateway API whose names are near to one another's.
-const GATEWAY_KINDS: [&str; 8] = [
-    "GatewayClass",
-    "GRPCRoute",
-    "TLSRoute",
-    "TCPRoute",
-    "UDPRoute",
-    "ListenerSet",
-    "BackendTLSPolicy",
-    "ReferenceGrant",
-];
+const GATEWAY_KINDS: [&str; 3] = ["GatewayClass", "ListenerSet", "BackendTLSPolicy"];

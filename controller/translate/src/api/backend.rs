@@ -4,7 +4,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use serde::{Deserialize, Serialize};
 
-use super::ObjectMeta;
+use super::{BackendTlsValidation, ObjectMeta};
 
 /// A `Backend`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -17,7 +17,8 @@ pub struct Backend {
 }
 
 /// Where a backend is: exactly one of `addresses`, `dns` and `unix`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BackendSpec {
     /// Listed hosts.
     #[serde(default)]
@@ -31,6 +32,21 @@ pub struct BackendSpec {
     /// What it speaks.
     #[serde(default)]
     pub protocol: BackendProtocol,
+    /// TLS towards it.
+    #[serde(default)]
+    pub tls: Option<BackendTlsValidation>,
+    /// The PROXY protocol header that it gets.
+    #[serde(default)]
+    pub proxy_protocol: Option<ProxyProtocolVersion>,
+}
+
+/// A version of the PROXY protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum ProxyProtocolVersion {
+    /// A line of text.
+    V1,
+    /// A binary header.
+    V2,
 }
 
 /// A listed host.

@@ -1,4 +1,4 @@
-//! References from a route to what serves it.
+//! References from a route or a policy to what serves it.
 
 use std::num::NonZeroU16;
 
@@ -6,52 +6,79 @@ use serde::{Deserialize, Serialize};
 
 use super::HttpRouteFilter;
 
-/// An object that serves requests.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-pub struct BackendObjectReference {
-    /// Group; core by default.
-    #[serde(default)]
-    pub group: String,
-    /// Kind.
-    #[serde(default = "service")]
-    pub kind: String,
-    /// Namespace; the route's by default.
-    #[serde(default)]
-    pub namespace: Option<String>,
-    /// Name.
-    pub name: String,
-    /// Port; must be there for a Service.
-    #[serde(default)]
-    pub port: Option<NonZeroU16>,
+/// A reference to a backend, from wherever it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BackendReference<'r> {
+    pub(crate) group: &'r str,
+    pub(crate) kind: &'r str,
+    pub(crate) namespace: Option<&'r str>,
+    pub(crate) name: &'r str,
+    pub(crate) port: Option<NonZeroU16>,
+}
+
+// One struct inside of another (`serde(flatten)`) would hide misspelt fields from admission.
+macro_rules! references {
+    ($($(#[$doc:meta])* $type:ident: $($equality:ident)? {
+        $($(#[$about:meta])* $field:ident: $of:ty,)*
+    })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, $($equality,)? Deserialize, Serialize)]
+        pub struct $type {
+            /// Group; core by default.
+            #[serde(default)]
+            pub group: String,
+            /// Kind.
+            #[serde(default = "service")]
+            pub kind: String,
+            /// Namespace; the referrer's by default.
+            #[serde(default)]
+            pub namespace: Option<String>,
+            /// Name.
+            pub name: String,
+            /// Port; must be there for a Service.
+            #[serde(default)]
+            pub port: Option<NonZeroU16>,
+            $($(#[$about])* pub $field: $of,)*
+        }
+
+        impl<'r> From<&'r $type> for BackendReference<'r> {
+            fn from(reference: &'r $type) -> Self {
+                Self {
+                    group: &reference.group,
+                    kind: &reference.kind,
+                    namespace: reference.namespace.as_deref(),
+                    name: &reference.name,
+                    port: reference.port,
+                }
+            }
+        }
+    )*};
+}
+
+references! {
+    /// An object that serves requests.
+    BackendObjectReference: Eq {}
+
+    /// A backend of a rule that looks at connections alone.
+    BackendRef: Eq {
+        /// Its share of the connections.
+        #[serde(default = "one")]
+        weight: u32,
+    }
+
+    /// A backend of an HTTP or gRPC rule.
+    HttpBackendRef: {
+        /// Its share of the requests.
+        #[serde(default = "one")]
+        weight: u32,
+        /// Filters of this backend alone.
+        #[serde(default)]
+        filters: Vec<HttpRouteFilter>,
+    }
 }
 
 fn service() -> String {
     "Service".to_owned()
-}
-
-/// A backend of an HTTP rule.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub struct HttpBackendRef {
-    /// Group; core by default.
-    #[serde(default)]
-    pub group: String,
-    /// Kind.
-    #[serde(default = "service")]
-    pub kind: String,
-    /// Namespace; the route's by default.
-    #[serde(default)]
-    pub namespace: Option<String>,
-    /// Name.
-    pub name: String,
-    /// Port; must be there for a Service.
-    #[serde(default)]
-    pub port: Option<NonZeroU16>,
-    /// Its share of the requests.
-    #[serde(default = "one")]
-    pub weight: u32,
-    /// Filters of this backend alone.
-    #[serde(default)]
-    pub filters: Vec<HttpRouteFilter>,
 }
 
 fn one() -> u32 {

@@ -86,6 +86,15 @@ pub struct ConfigMap {
     pub binary_data: BTreeMap<String, Base64>,
 }
 
+impl ConfigMap {
+    /// The bytes of an entry.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Option<&[u8]> {
+        let text = self.data.get(key).map(String::as_bytes);
+        text.or_else(|| self.binary_data.get(key).map(|bytes| bytes.0.as_slice()))
+    }
+}
+
 /// A Namespace: its labels count.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct Namespace {

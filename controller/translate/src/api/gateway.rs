@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GATEWAY_GROUP, LabelSelector, ObjectMeta};
+use super::{GATEWAY_GROUP, GatewayTls, LabelSelector, ObjectMeta};
 
 /// A Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -32,6 +32,44 @@ pub struct GatewaySpec {
     /// What its workload carries.
     #[serde(default)]
     pub infrastructure: Option<GatewayInfrastructure>,
+    /// Which ListenerSets may attach.
+    #[serde(default)]
+    pub allowed_listeners: AllowedListeners,
+    /// TLS of all listeners and of all backends.
+    #[serde(default)]
+    pub tls: Option<GatewayTls>,
+}
+
+/// Which ListenerSets may attach to a Gateway.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct AllowedListeners {
+    /// From which namespaces.
+    #[serde(default)]
+    pub namespaces: ListenerNamespaces,
+}
+
+/// Namespaces of ListenerSets.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct ListenerNamespaces {
+    /// Which ones.
+    #[serde(default = "no_namespaces")]
+    pub from: FromNamespaces,
+    /// Labels of the namespaces, for `Selector`.
+    #[serde(default)]
+    pub selector: Option<LabelSelector>,
+}
+
+impl Default for ListenerNamespaces {
+    fn default() -> Self {
+        Self {
+            from: no_namespaces(),
+            selector: None,
+        }
+    }
+}
+
+fn no_namespaces() -> FromNamespaces {
+    FromNamespaces::None
 }
 
 /// One listener.

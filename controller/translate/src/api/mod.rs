@@ -6,11 +6,17 @@
 
 mod backend;
 mod backend_ref;
+mod backend_tls_policy;
 mod config;
 mod endpoint_slice;
 mod filter;
 mod gateway;
+mod gateway_tls;
+mod grpc_route;
 mod http_route;
+mod jwt;
+mod l4_route;
+mod listener_set;
 mod meta;
 mod parent_ref;
 mod reference_grant;
@@ -19,8 +25,16 @@ mod selector;
 mod service;
 mod traffic_policy;
 
-pub use backend::{Backend, BackendDns, BackendHost, BackendProtocol, BackendSpec, BackendUnix};
-pub use backend_ref::{BackendObjectReference, HttpBackendRef};
+pub use backend::{
+    Backend, BackendDns, BackendHost, BackendProtocol, BackendSpec, BackendUnix,
+    ProxyProtocolVersion,
+};
+pub(crate) use backend_ref::BackendReference;
+pub use backend_ref::{BackendObjectReference, BackendRef, HttpBackendRef};
+pub use backend_tls_policy::{
+    BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, SubjectAltName,
+    SubjectAltNameType,
+};
 pub use config::{Base64, ConfigMap, Namespace, Secret};
 pub use endpoint_slice::{
     AddressType, Endpoint, EndpointConditions, EndpointPort, EndpointSlice, SERVICE_NAME_LABEL,
@@ -30,15 +44,26 @@ pub use filter::{
     MirrorFilter, PathModifier, PathModifierType, RedirectFilter, RewriteFilter,
 };
 pub use gateway::{
-    AllowedRoutes, FromNamespaces, Gateway, GatewayAddress, GatewayInfrastructure, GatewaySpec,
-    Listener, ListenerTls, ParametersReference, RouteGroupKind, RouteNamespaces,
-    SecretObjectReference, TlsMode,
+    AllowedListeners, AllowedRoutes, FromNamespaces, Gateway, GatewayAddress,
+    GatewayInfrastructure, GatewaySpec, Listener, ListenerNamespaces, ListenerTls,
+    ParametersReference, RouteGroupKind, RouteNamespaces, SecretObjectReference, TlsMode,
 };
+pub use gateway_tls::{
+    FrontendTls, FrontendTlsConfig, FrontendTlsPort, FrontendValidation, FrontendValidationMode,
+    GatewayBackendTls, GatewayTls, ObjectReference,
+};
+pub use grpc_route::{GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, GrpcRouteSpec};
 pub use http_route::{
     CookieConfig, CookieLifetime, HttpHeaderMatch, HttpPathMatch, HttpQueryParamMatch, HttpRoute,
     HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, PathMatchType,
     SessionPersistence, SessionPersistenceType, ValueMatchType,
 };
+pub use jwt::{
+    ClaimHeaderSpec, JwksSpec, JwtFromSpec, JwtHeaderSpec, JwtModeSpec, JwtProviderSpec, JwtSpec,
+    RemoteJwksSpec,
+};
+pub use l4_route::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute};
+pub use listener_set::{ListenerSet, ListenerSetSpec, ParentGatewayReference};
 pub use meta::ObjectMeta;
 pub use parent_ref::ParentReference;
 pub use reference_grant::{

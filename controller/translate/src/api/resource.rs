@@ -32,6 +32,12 @@ macro_rules! resources {
 resources! {
     Gateway: super::GATEWAY_GROUP, "v1", "Gateway";
     HttpRoute: super::GATEWAY_GROUP, "v1", "HTTPRoute";
+    GrpcRoute: super::GATEWAY_GROUP, "v1", "GRPCRoute";
+    TlsRoute: super::GATEWAY_GROUP, "v1", "TLSRoute";
+    TcpRoute: super::GATEWAY_GROUP, "v1", "TCPRoute";
+    UdpRoute: super::GATEWAY_GROUP, "v1", "UDPRoute";
+    ListenerSet: super::GATEWAY_GROUP, "v1", "ListenerSet";
+    BackendTlsPolicy: super::GATEWAY_GROUP, "v1", "BackendTLSPolicy";
     ReferenceGrant: super::GATEWAY_GROUP, "v1", "ReferenceGrant";
     Service: "", "v1", "Service";
     EndpointSlice: "discovery.k8s.io", "v1", "EndpointSlice";

@@ -1,5 +1,6 @@
 //! Service.
 
+use std::fmt;
 use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
@@ -68,4 +69,14 @@ pub enum TransportProtocol {
     Udp,
     /// SCTP.
     Sctp,
+}
+
+impl fmt::Display for TransportProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        })
+    }
 }

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::ObjectMeta;
+use super::{JwtSpec, ObjectMeta};
 
 /// A `TrafficPolicy`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -26,6 +26,9 @@ pub struct TrafficPolicySpec {
     /// The access log.
     #[serde(default)]
     pub access_log: Option<AccessLogSpec>,
+    /// Tokens that requests must or may carry.
+    #[serde(default)]
+    pub jwt: Option<JwtSpec>,
     /// Limits and timeouts.
     #[serde(default)]
     pub limits: Option<LimitsSpec>,

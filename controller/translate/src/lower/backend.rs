@@ -5,33 +5,59 @@ use std::path::PathBuf;
 
 use xds::model::{
     Backend, BackendKey, BackendProtocol, Host, HostAddress, Hostname, Hosts, ObjectName,
+    ProxyProtocolVersion,
 };
 
 use super::rule::duration;
 use crate::api::{self, BackendDns, BackendHost, BackendSpec};
 use crate::problem::Problem;
+use crate::resolve::{World, backend_validation};
 use crate::status::Reason;
 
-/// Lowers a backend, or says what is wrong with it.
-pub(crate) fn lower(name: &ObjectName, object: &api::Backend) -> Result<Backend, Problem> {
+/// Lowers a backend, or says what is wrong with it. One whose TLS cannot be carried out is refused
+/// as a whole: nothing is sent to it in plain text.
+pub(crate) fn lower(
+    world: &World<'_>,
+    name: &ObjectName,
+    object: &api::Backend,
+) -> Result<Backend, Problem> {
     let spec = &object.spec;
+    let at = |problem: Problem| problem.under("spec");
+    let protocol = protocol(spec).map_err(at)?;
+    let tls = spec.tls.as_ref().map(|validation| {
+        let judged = backend_validation::judge::<api::Backend>(world, &name.namespace, validation);
+        match judged.refs.into_iter().chain(judged.refusals).next() {
+            None => Ok(judged.tls),
+            Some(problem) => Err(problem.under("tls")),
+        }
+    });
     Ok(Backend {
         key: BackendKey::new(name),
-        hosts: hosts(spec).map_err(|problem| problem.under("spec"))?,
-        protocol: protocol(spec.protocol)?,
+        hosts: hosts(spec).map_err(at)?,
+        protocol,
+        tls: tls.transpose().map_err(at)?,
+        proxy_protocol: spec.proxy_protocol.map(|version| match version {
+            api::ProxyProtocolVersion::V1 => ProxyProtocolVersion::V1,
+            api::ProxyProtocolVersion::V2 => ProxyProtocolVersion::V2,
+        }),
     })
 }
 
-/// The one place that says what the data plane speaks to a `Backend`.
-fn protocol(protocol: api::BackendProtocol) -> Result<BackendProtocol, Problem> {
+fn protocol(spec: &BackendSpec) -> Result<BackendProtocol, Problem> {
     use api::BackendProtocol as Api;
-    match protocol {
-        Api::Http => Ok(BackendProtocol::Http),
-        Api::H2c | Api::Https | Api::Tcp => {
-            let message = "this protocol is not supported: use HTTP";
-            let reason = Reason::UnsupportedProtocol;
-            Err(Problem::new(reason, "spec.protocol", message))
-        }
+    match (spec.protocol, &spec.tls) {
+        (Api::Http, None) => Ok(BackendProtocol::Http),
+        (Api::H2c, None) => Ok(BackendProtocol::H2c),
+        (Api::Https, Some(_)) => Ok(BackendProtocol::Https),
+        (Api::Tcp, _) => Ok(BackendProtocol::Tcp),
+        (Api::Https, None) => Err(invalid(
+            "protocol",
+            "HTTPS needs `tls`: say how the backend proves who it is",
+        )),
+        (Api::Http | Api::H2c, Some(_)) => Err(invalid(
+            "protocol",
+            "this protocol is in clear text: use HTTPS or TCP, or remove `tls`",
+        )),
     }
 }
 

@@ -7,17 +7,17 @@ use xds::model::{Filters, Fraction, Mirror};
 
 use super::rule::Notes;
 use super::{cors, header_edit, rewrite};
-use crate::api::{self, FilterType, HttpRouteFilter, HttpRouteMatch, MirrorFilter};
+use crate::api::{FilterType, HttpRouteFilter, HttpRouteMatch, MirrorFilter};
 use crate::problem::Problem;
 use crate::resolve::World;
-use crate::resolve::backend::BackendReference;
+use crate::resolve::backend::Referrer;
 use crate::status::Reason;
 
 /// Where filters stand.
 pub(crate) struct Scope<'s> {
     pub(crate) world: &'s World<'s>,
-    /// The route's namespace.
-    pub(crate) namespace: &'s str,
+    /// The route.
+    pub(crate) from: Referrer<'s>,
     /// The rule's matches.
     pub(crate) matches: &'s [HttpRouteMatch],
 }
@@ -130,10 +130,7 @@ fn mirror(
     notes: &mut Notes,
 ) -> Result<Option<Mirror>, Problem> {
     let fraction = fraction(spec)?;
-    let reference = BackendReference::from(&spec.backend_ref);
-    let (target, problem) = scope
-        .world
-        .follow::<api::HttpRoute>(scope.namespace, reference);
+    let (target, problem) = scope.world.follow(scope.from, (&spec.backend_ref).into());
     let Some(problem) = problem else {
         return Ok(Some(Mirror { target, fraction }));
     };

@@ -15,12 +15,21 @@ use crate::status::Reason;
 
 /// Lowers all matches of a rule; `None` if one of them cannot be carried out.
 pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut Notes) -> Option<Vec<HttpMatch>> {
+    // The default is the API's, as if the list had been left out.
+    all(matches, notes, lower_one)
+}
+
+/// Lowers all matches of a rule by `one`; no matches are the match that asks for nothing.
+pub(crate) fn all<T: Default>(
+    matches: &[T],
+    notes: &mut Notes,
+    one: fn(&T) -> Result<HttpMatch, Problem>,
+) -> Option<Vec<HttpMatch>> {
     if matches.is_empty() {
-        // What the API's default would have been, had the list been left out.
-        return lower(&[HttpRouteMatch::default()], notes);
+        return all(&[T::default()], notes, one);
     }
     let lowered = matches.iter().enumerate().map(|(index, spec)| {
-        let result = lower_one(spec);
+        let result = one(spec);
         notes.keep(result.map_err(|problem| problem.under(format_args!("matches[{index}]"))))
     });
     let lowered: Vec<_> = lowered.collect();
@@ -56,7 +65,7 @@ fn path(spec: &HttpPathMatch) -> Result<PathMatch, Problem> {
 }
 
 /// Of several entries for one header, Gateway API wants the first alone.
-fn headers(specs: &[HttpHeaderMatch]) -> Result<Vec<HeaderMatch>, Problem> {
+pub(crate) fn headers(specs: &[HttpHeaderMatch]) -> Result<Vec<HeaderMatch>, Problem> {
     let mut lowered: Vec<HeaderMatch> = Vec::with_capacity(specs.len());
     for (index, spec) in specs.iter().enumerate() {
         let at = |problem: Problem| problem.under(format_args!("headers[{index}]"));
@@ -98,17 +107,17 @@ fn value(kind: ValueMatchType, text: &str) -> Result<StringMatch, Problem> {
     }
 }
 
-fn pattern(text: &str, field: &str) -> Result<Pattern, Problem> {
+pub(crate) fn pattern(text: &str, field: &str) -> Result<Pattern, Problem> {
     Pattern::parse(text).map_err(|error| {
         let message = format!("{error}; use a short one in the syntax of RE2, without look-around");
         unsupported(field, message)
     })
 }
 
-fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
+pub(crate) fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::UnsupportedValue, field, message)
 }
 
-fn unknown_type(field: &str) -> Problem {
+pub(crate) fn unknown_type(field: &str) -> Problem {
     unsupported(field, "this type of match is not known here: use another")
 }

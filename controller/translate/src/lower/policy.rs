@@ -3,20 +3,73 @@
 use std::net::IpAddr;
 
 use xds::model::{
-    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, PolicySpec,
-    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, ObjectName, PathOptions,
+    PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
 };
 
+use super::jwt;
 use super::rule::duration;
 use crate::api::{
     self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, LimitsSpec,
-    PathOptionsSpec, ProxyProtocolSpec, TrafficPolicySpec,
+    PathOptionsSpec, ProxyProtocolSpec, TrafficPolicy, TrafficPolicySpec,
 };
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
+use crate::resolve::World;
+use crate::resolve::backend::{Carries, Referrer};
 use crate::status::Reason;
 
-/// Lowers what a policy says, whatever it aims at.
-pub(crate) fn lower(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
+/// What a policy says, whatever it aims at.
+pub(crate) struct LoweredPolicy {
+    /// What is in force, if the policy is not refused.
+    pub(crate) spec: PolicySpec,
+    /// Why it is refused.
+    pub(crate) refusal: Option<Problem>,
+    /// References that lead nowhere; there are some where it speaks of tokens alone.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// Lowers what the policy `name` says. Tokens are asked for even where the policy is refused.
+pub(crate) fn lower(
+    world: &World<'_>,
+    name: &ObjectName,
+    spec: &TrafficPolicySpec,
+) -> LoweredPolicy {
+    let from = Referrer::of::<TrafficPolicy>(&name.namespace, Carries::Requests);
+    let jwt = spec.jwt.as_ref().map(|spec| jwt::lower(world, from, spec));
+    let (others, refusal) = match all_but_jwt(spec) {
+        Ok(others) => (others, None),
+        Err(problem) => (PolicySpec::default(), Some(problem)),
+    };
+    let Some(jwt) = jwt else {
+        return LoweredPolicy {
+            spec: others,
+            refusal,
+            refs: Vec::new(),
+        };
+    };
+    let place = |problem: Problem| problem.under("spec.jwt");
+    let problems: Vec<_> = jwt.problems.into_iter().map(place).collect();
+    let denied = problems.first().map(|first| Problem {
+        message: format!(
+            "{}; until then the tokens it is about are refused",
+            match &*problems {
+                [only] => only.message.clone(),
+                all => problem::join(all.iter()),
+            }
+        ),
+        ..first.clone()
+    });
+    LoweredPolicy {
+        spec: PolicySpec {
+            jwt: Some(jwt.policy),
+            ..others
+        },
+        refusal: refusal.or(denied),
+        refs: jwt.refs.into_iter().map(place).collect(),
+    }
+}
+
+fn all_but_jwt(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
     let budget = spec.retry_budget.map(|budget| RetryBudget {
         percent: budget.percent,
         floor: budget.floor,
@@ -38,6 +91,8 @@ pub(crate) fn lower(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
         path_options: spec.path_options.map(path_options),
         retry_budget: budget,
         ejection: spec.ejection.as_ref().map(ejection).transpose()?,
+        jwt: None,
+        client_certificate: None,
     })
 }
 

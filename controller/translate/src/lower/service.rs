@@ -5,33 +5,63 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use xds::model::{
-    AppProtocol, Health, Model, ObjectName, Serves, Service, ServiceKey, ServicePort, Workload,
-    WorkloadKey,
+    BackendProtocol, BackendTls, Health, Model, ObjectName, Serves, Service, ServiceKey,
+    ServicePort, Transport, Workload, WorkloadKey,
 };
 
 use crate::api::{
     self, AddressType, Endpoint, EndpointConditions, EndpointSlice, Resource as _,
     SERVICE_NAME_LABEL, TransportProtocol,
 };
+use crate::resolve::World;
 use crate::store::Store;
 
-/// What a Service's port speaks: the one place that says which protocols towards backends the data
-/// plane carries. The error completes the sentence `port 80 of Service a/b …`.
-pub(crate) fn app_protocol(port: &api::ServicePort) -> Result<AppProtocol, String> {
-    match port.app_protocol.as_deref() {
-        None | Some("" | "http" | "kubernetes.io/ws") => Ok(AppProtocol::Http),
-        Some(other) => Err(format!(
-            "has appProtocol `{other}`, which is not supported: use http or kubernetes.io/ws, or \
-             leave it out"
-        )),
+/// What a port speaks, by its `appProtocol` and whether TLS is asked for. Names without a domain are
+/// IANA's, in any case (`HTTPS`).
+pub(crate) fn protocol(port: &api::ServicePort, tls: Option<&BackendTls>) -> BackendProtocol {
+    let name = port.app_protocol.as_deref().unwrap_or_default();
+    let name = if name.contains('/') {
+        name.to_owned()
+    } else {
+        name.to_ascii_lowercase()
+    };
+    match (&*name, tls) {
+        ("" | "http" | "kubernetes.io/ws", None) => BackendProtocol::Http,
+        ("h2c" | "http2" | "grpc" | "kubernetes.io/h2c", None) => BackendProtocol::H2c,
+        ("" | "http" | "https" | "kubernetes.io/ws" | "kubernetes.io/wss", Some(_)) => {
+            BackendProtocol::Https
+        }
+        ("h2c" | "http2" | "grpc" | "kubernetes.io/h2c", Some(_)) => BackendProtocol::H2,
+        // Routes that look at connections alone carry whatever is spoken there.
+        _ => BackendProtocol::Tcp,
     }
 }
 
+/// Why no request of HTTP can be sent to a port. Completes the sentence `port 80 of Service a/b …`.
+pub(crate) fn no_http(port: &api::ServicePort, tls: Option<&BackendTls>) -> Option<String> {
+    if protocol(port, tls) != BackendProtocol::Tcp {
+        return None;
+    }
+    let name = port.app_protocol.as_deref().unwrap_or_default();
+    let wants_tls = ["https", "kubernetes.io/wss"].contains(&&*name.to_ascii_lowercase());
+    Some(if wants_tls {
+        format!(
+            "has appProtocol `{name}`: add a BackendTLSPolicy that says what its certificate is"
+        )
+    } else {
+        format!(
+            "has appProtocol `{name}`, which is not supported: use http, https, grpc, \
+             kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss, or leave it out"
+        )
+    })
+}
+
 /// Adds the services that are wanted, and the workloads that serve them.
-pub(crate) fn add(model: &mut Model, store: &Store, wanted: &HashSet<ServiceKey>) {
+pub(crate) fn add(model: &mut Model, world: &World<'_>, wanted: &HashSet<ServiceKey>) {
     if wanted.is_empty() {
         return;
     }
+    let store = world.store;
     let slices = slices_by_service(store);
     let mut serving = Vec::new();
     for (name, object) in &store.services {
@@ -39,7 +69,7 @@ pub(crate) fn add(model: &mut Model, store: &Store, wanted: &HashSet<ServiceKey>
         if !wanted.contains(&key) {
             continue;
         }
-        let service = service(key, object);
+        let service = service(world, key, object);
         if let Some(slices) = slices.get(&(&*name.namespace, &*name.name)) {
             serving.append(&mut workloads(&service, slices));
         }
@@ -64,7 +94,7 @@ fn slices_by_service(store: &Store) -> HashMap<(&str, &str), Vec<NamedSlice<'_>>
     slices
 }
 
-fn service(key: ServiceKey, object: &api::Service) -> Service {
+fn service(world: &World<'_>, key: ServiceKey, object: &api::Service) -> Service {
     let spec = &object.spec;
     let addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
     // A headless Service has the text `None` there.
@@ -72,18 +102,30 @@ fn service(key: ServiceKey, object: &api::Service) -> Service {
     let mut seen = BTreeSet::new();
     vips.retain(|vip| seen.insert(*vip));
     let ports = spec.ports.iter().filter_map(|port| {
-        let tcp = port.protocol == TransportProtocol::Tcp;
-        let protocol = app_protocol(port).ok().filter(|_| tcp)?;
+        let transport = transport(port.protocol)?;
+        let tls = world.backend_tls.of_port(&key, &port.name);
+        let tls = tls.filter(|_| transport == Transport::Tcp);
         Some(ServicePort {
             port: port.port,
+            transport,
             name: port.name.clone(),
-            protocol,
+            protocol: match transport {
+                Transport::Tcp => protocol(port, tls),
+                Transport::Udp => BackendProtocol::Tcp,
+            },
+            tls: tls.cloned(),
         })
     });
-    Service {
-        key,
-        vips,
-        ports: ports.collect(),
+    let ports = ports.collect();
+    Service { key, vips, ports }
+}
+
+/// `None` for SCTP, which no route carries.
+fn transport(protocol: TransportProtocol) -> Option<Transport> {
+    match protocol {
+        TransportProtocol::Tcp => Some(Transport::Tcp),
+        TransportProtocol::Udp => Some(Transport::Udp),
+        TransportProtocol::Sctp => None,
     }
 }
 
@@ -91,7 +133,7 @@ fn service(key: ServiceKey, object: &api::Service) -> Service {
 /// its better state.
 fn workloads(service: &Service, slices: &[NamedSlice<'_>]) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
-    let mut by_socket: HashMap<(IpAddr, NonZeroU16, NonZeroU16), usize> = HashMap::new();
+    let mut by_socket: HashMap<_, usize> = HashMap::new();
     for (name, slice) in slices {
         if slice.address_type == AddressType::Fqdn {
             continue;
@@ -101,7 +143,13 @@ fn workloads(service: &Service, slices: &[NamedSlice<'_>]) -> Vec<Workload> {
                 continue;
             };
             for serves in served(service, slice) {
-                let socket = (workload.address, serves.port, serves.target_port);
+                let Serves {
+                    transport,
+                    port,
+                    target_port,
+                    ..
+                } = serves;
+                let socket = (workload.address, transport, port, target_port);
                 if let Some(&other) = by_socket.get(&socket) {
                     let other = &mut workloads[other];
                     if preference(other.health) <= preference(workload.health) {
@@ -138,13 +186,15 @@ fn served<'a>(
     service: &'a Service,
     slice: &'a EndpointSlice,
 ) -> impl Iterator<Item = Serves> + use<'a> {
-    let tcp = |port: &&api::EndpointPort| port.protocol == TransportProtocol::Tcp;
-    slice.ports.iter().filter(tcp).flat_map(|port| {
+    slice.ports.iter().flat_map(|port| {
         let target = port.port.and_then(NonZeroU16::new);
-        let named = service.ports.iter().filter(|it| it.name == port.name);
+        let transport = transport(port.protocol);
+        let ports = service.ports.iter();
+        let named = ports.filter(move |it| it.name == port.name && Some(it.transport) == transport);
         named.zip(target).map(|(it, target_port)| Serves {
             service: service.key.clone(),
             port: it.port,
+            transport: it.transport,
             target_port,
         })
     })

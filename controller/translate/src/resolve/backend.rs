@@ -3,87 +3,101 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
-use xds::model::{self, BackendKey, InvalidBackend, ObjectName, ServiceKey, Target};
+use xds::model::{
+    self, BackendKey, BackendProtocol, Hosts, InvalidBackend, ObjectName, ServiceKey, Target,
+};
 
 use super::World;
 use super::reference_grant::Referent;
-use crate::api::{self, BackendObjectReference, HttpBackendRef, Resource, TransportProtocol};
+use crate::api::{self, BackendReference, Resource, TransportProtocol};
 use crate::lower::backend;
-use crate::lower::service::app_protocol;
+use crate::lower::service::no_http;
 use crate::problem::Problem;
 use crate::status::Reason;
-use crate::store::Store;
-
-/// A reference to a backend, from wherever it stands.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct BackendReference<'r> {
-    group: &'r str,
-    kind: &'r str,
-    namespace: Option<&'r str>,
-    name: &'r str,
-    port: Option<NonZeroU16>,
-}
-
-impl<'r> From<&'r HttpBackendRef> for BackendReference<'r> {
-    fn from(reference: &'r HttpBackendRef) -> Self {
-        Self {
-            group: &reference.group,
-            kind: &reference.kind,
-            namespace: reference.namespace.as_deref(),
-            name: &reference.name,
-            port: reference.port,
-        }
-    }
-}
-
-impl<'r> From<&'r BackendObjectReference> for BackendReference<'r> {
-    fn from(reference: &'r BackendObjectReference) -> Self {
-        Self {
-            group: &reference.group,
-            kind: &reference.kind,
-            namespace: reference.namespace.as_deref(),
-            name: &reference.name,
-            port: reference.port,
-        }
-    }
-}
 
 /// Our `Backend` objects, each as the model has it or with what is wrong with it.
+#[derive(Default)]
 pub(crate) struct Backends<'a>(
     pub(crate) BTreeMap<&'a ObjectName, Result<model::Backend, Problem>>,
 );
 
 impl<'a> Backends<'a> {
-    pub(crate) fn of(store: &'a Store) -> Self {
-        let lowered = store
-            .backends
-            .iter()
-            .map(|(name, object)| (name, backend::lower(name, object)));
+    pub(crate) fn of(world: &World<'a>) -> Self {
+        let objects = world.store.backends.iter();
+        let lowered = objects.map(|(name, object)| (name, backend::lower(world, name, object)));
         Self(lowered.collect())
     }
 }
 
+/// Who refers to a backend, and what it would carry there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Referrer<'r> {
+    pub(crate) group: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: &'r str,
+    pub(crate) carries: Carries,
+}
+
+/// What a referrer sends to backends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// HTTP requests.
+    Requests,
+    /// gRPC calls.
+    Calls,
+    /// Bytes of connections.
+    Streams,
+    /// Datagrams.
+    Datagrams,
+}
+
+impl Carries {
+    fn transport(self) -> TransportProtocol {
+        match self {
+            Self::Requests | Self::Calls | Self::Streams => TransportProtocol::Tcp,
+            Self::Datagrams => TransportProtocol::Udp,
+        }
+    }
+
+    /// Whether it needs a protocol of HTTP.
+    fn is_http(self) -> bool {
+        matches!(self, Self::Requests | Self::Calls)
+    }
+}
+
+impl<'r> Referrer<'r> {
+    /// An object of kind `T` in `namespace`.
+    pub(crate) fn of<T: Resource>(namespace: &'r str, carries: Carries) -> Self {
+        Self {
+            group: T::GROUP,
+            kind: T::KIND,
+            namespace,
+            carries,
+        }
+    }
+}
+
 impl World<'_> {
-    /// Follows the reference of a route of kind `T` in `namespace`. One that leads nowhere still
-    /// has its share of the requests, which are answered with 500.
-    pub(crate) fn follow<T: Resource>(
+    /// Follows a reference to a backend. One that leads nowhere still has its share of the
+    /// requests or connections, which are refused.
+    pub(crate) fn follow(
         &self,
-        namespace: &str,
+        from: Referrer<'_>,
         reference: BackendReference<'_>,
     ) -> (Target, Option<Problem>) {
         let to = Referent {
             group: reference.group,
             kind: reference.kind,
-            namespace: reference.namespace.unwrap_or(namespace),
+            namespace: reference.namespace.unwrap_or(from.namespace),
             name: reference.name,
         };
         let followed = check_kind(to)
-            .and_then(|kind| self.check_grant::<T>(namespace, to).map(|()| kind))
+            .and_then(|kind| self.check_grant(from, to).map(|()| kind))
             .and_then(|kind| {
                 let name = ObjectName::new(to.namespace, to.name);
                 match kind {
-                    BackendKind::Service => self.service_port(&name, reference.port),
-                    BackendKind::Backend => self.backend(&name),
+                    BackendKind::Service => self.service_port(&name, reference.port, from.carries),
+                    BackendKind::Backend => self.backend(&name, from),
                 }
             });
         match followed {
@@ -92,21 +106,26 @@ impl World<'_> {
         }
     }
 
-    fn check_grant<T: Resource>(&self, namespace: &str, to: Referent<'_>) -> Result<(), Problem> {
-        if self.grants.permit::<T>(namespace, to) {
+    fn check_grant(&self, from: Referrer<'_>, to: Referent<'_>) -> Result<(), Problem> {
+        if self
+            .grants
+            .permit_kind((from.group, from.kind), from.namespace, to)
+        {
             return Ok(());
         }
         let message = format!(
-            "{} {}/{} is in another namespace: add a ReferenceGrant there from {} in `{namespace}`",
-            to.kind,
-            to.namespace,
-            to.name,
-            T::KIND
+            "{} {}/{} is in another namespace: add a ReferenceGrant there from {} in `{}`",
+            to.kind, to.namespace, to.name, from.kind, from.namespace
         );
         Err(Problem::new(Reason::RefNotPermitted, "", message))
     }
 
-    fn service_port(&self, name: &ObjectName, port: Option<NonZeroU16>) -> Result<Target, Problem> {
+    fn service_port(
+        &self,
+        name: &ObjectName,
+        port: Option<NonZeroU16>,
+        carries: Carries,
+    ) -> Result<Target, Problem> {
         let fail = |reason, message: String| Err(Problem::new(reason, "", message));
         let Some(service) = self.store.services.get(name) else {
             let message = format!("Service {name} does not exist: create it");
@@ -123,35 +142,41 @@ impl World<'_> {
             let message = format!("a reference to Service {name} needs a port: add `port`");
             return fail(Reason::BackendNotFound, message);
         };
+        let transport = carries.transport();
         let mut ports = service.spec.ports.iter();
-        let spec = ports.find(|it| it.port == port && it.protocol == TransportProtocol::Tcp);
-        let Some(spec) = spec else {
+        let Some(spec) = ports.find(|it| it.port == port && it.protocol == transport) else {
             let message = format!(
-                "Service {name} has no TCP port {port}: use {}",
-                tcp_ports(service)
+                "Service {name} has no {transport} port {port}: use {}",
+                ports_of(service, transport)
             );
             return fail(Reason::BackendNotFound, message);
         };
-        if let Err(message) = app_protocol(spec) {
+        let service = ServiceKey::new(name);
+        let tls = self.backend_tls.of_port(&service, &spec.name);
+        if carries.is_http()
+            && let Some(message) = no_http(spec, tls)
+        {
             let message = format!("port {port} of Service {name} {message}");
             return fail(Reason::UnsupportedProtocol, message);
         }
         Ok(Target::Service {
-            service: ServiceKey::new(name),
+            service,
             port: port.get(),
         })
     }
 
-    fn backend(&self, name: &ObjectName) -> Result<Target, Problem> {
+    fn backend(&self, name: &ObjectName, from: Referrer<'_>) -> Result<Target, Problem> {
         match self.backends.0.get(name) {
-            Some(Ok(_)) => Ok(Target::Backend(BackendKey::new(name))),
+            Some(Ok(backend)) => match unable(backend, from.carries) {
+                None => Ok(Target::Backend(BackendKey::new(name))),
+                Some(why) => {
+                    let message = format!("Backend {name} {why}, which no {} can use", from.kind);
+                    Err(Problem::new(Reason::UnsupportedProtocol, "", message))
+                }
+            },
             Some(Err(problem)) => {
-                let reason = match problem.reason {
-                    Reason::UnsupportedProtocol => Reason::UnsupportedProtocol,
-                    _ => Reason::BackendNotFound,
-                };
                 let message = format!("Backend {name} is not accepted: {problem}");
-                Err(Problem::new(reason, "", message))
+                Err(Problem::new(Reason::BackendNotFound, "", message))
             }
             None => {
                 let message = format!("Backend {name} does not exist: create it");
@@ -189,13 +214,27 @@ fn invalid(reason: Reason) -> InvalidBackend {
     }
 }
 
-fn tcp_ports(service: &api::Service) -> String {
+fn ports_of(service: &api::Service, transport: TransportProtocol) -> String {
     let ports = service.spec.ports.iter();
-    let tcp = ports.filter(|port| port.protocol == TransportProtocol::Tcp);
-    let numbers: Vec<String> = tcp.map(|port| port.port.to_string()).collect();
+    let fitting = ports.filter(|port| port.protocol == transport);
+    let numbers: Vec<String> = fitting.map(|port| port.port.to_string()).collect();
     if numbers.is_empty() {
         "a Service with one".to_owned()
     } else {
         numbers.join(", ")
+    }
+}
+
+/// Why a backend cannot take what is carried.
+fn unable(backend: &model::Backend, carries: Carries) -> Option<&'static str> {
+    let is_unix = matches!(backend.hosts, Hosts::Unix { .. });
+    match carries {
+        Carries::Requests | Carries::Calls if backend.protocol == BackendProtocol::Tcp => {
+            Some("has protocol TCP")
+        }
+        Carries::Datagrams if is_unix => Some("is a unix stream socket"),
+        Carries::Datagrams if backend.tls.is_some() => Some("speaks TLS"),
+        Carries::Datagrams if backend.proxy_protocol.is_some() => Some("wants PROXY protocol"),
+        _ => None,
     }
 }

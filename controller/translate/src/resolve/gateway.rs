@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use xds::model::ObjectName;
+use xds::model::{Certificate, ObjectName};
 
 use super::World;
 use super::address::Addresses;
-use super::conflict;
-use super::listener::Listener;
+use super::frontend::ClientValidation;
+use super::listener::{Listener, Owner};
+use super::listener_set::{self, ListenerSet};
+use super::{conflict, overlap};
 use crate::api::{self, OWN_GROUP};
 use crate::options::Place;
 use crate::problem::Problem;
@@ -17,7 +19,12 @@ use crate::status::Reason;
 pub(crate) struct Gateway<'a> {
     pub(crate) name: &'a ObjectName,
     pub(crate) object: &'a api::Gateway,
+    /// Its own, then those of its ListenerSets in their order.
     pub(crate) listeners: Vec<Listener<'a>>,
+    /// How its clients are judged.
+    pub(crate) validation: ClientValidation,
+    /// What it shows to backends, if it has something.
+    pub(crate) client_certificate: Option<Result<Certificate, Problem>>,
     pub(crate) addresses: Addresses,
     /// Why it is refused as a whole.
     pub(crate) refusals: Vec<Problem>,
@@ -25,11 +32,12 @@ pub(crate) struct Gateway<'a> {
 
 impl<'a> Gateway<'a> {
     fn resolve(world: &World<'a>, name: &'a ObjectName, object: &'a api::Gateway) -> Self {
+        let owner = Owner::Gateway(name);
+        let validation = ClientValidation::of(world, name, &object.spec);
         let listeners = object.spec.listeners.iter().enumerate();
-        let mut listeners: Vec<_> = listeners
-            .map(|(index, spec)| Listener::resolve(world, name, index, spec))
+        let listeners = listeners
+            .map(|(index, spec)| Listener::resolve(world, owner, &validation, index, spec))
             .collect();
-        conflict::within_gateway(&mut listeners);
         let mut addresses = Addresses::of(name, object, &world.options.place);
         let mut refusals = std::mem::take(&mut addresses.refusals);
         refusals.extend(check_parameters(name, object, &world.options.place).err());
@@ -37,9 +45,17 @@ impl<'a> Gateway<'a> {
             name,
             object,
             listeners,
+            validation,
+            client_certificate: client_certificate(world, owner, object),
             addresses,
             refusals,
         }
+    }
+
+    /// The listeners that it declares itself.
+    pub(crate) fn own_listeners(&self) -> impl Iterator<Item = &Listener<'a>> {
+        let own = Owner::Gateway(self.name);
+        self.listeners.iter().filter(move |it| it.owner == own)
     }
 
     /// Whether it is carried, if any of its listeners is.
@@ -59,8 +75,14 @@ impl<'a> Gateway<'a> {
 /// All Gateways that are ours.
 pub(crate) struct Gateways<'a> {
     pub(crate) list: Vec<Gateway<'a>>,
-    by_name: HashMap<(&'a str, &'a str), usize>,
+    by_name: Positions<'a>,
+    /// The ListenerSets of our Gateways, the oldest first.
+    pub(crate) sets: Vec<ListenerSet<'a>>,
+    sets_by_name: Positions<'a>,
 }
+
+/// Places in a list, by namespace and name.
+type Positions<'a> = HashMap<(&'a str, &'a str), usize>;
 
 impl<'a> Gateways<'a> {
     pub(crate) fn of(world: &World<'a>) -> Self {
@@ -71,20 +93,55 @@ impl<'a> Gateways<'a> {
         let mut list: Vec<_> = ours
             .map(|(name, object)| Gateway::resolve(world, name, object))
             .collect();
+        let by_name = positions(list.iter().map(|gateway| gateway.name));
+        let sets = listener_set::attach(world, &mut list, |namespace, name| {
+            by_name.get(&(namespace, name)).copied()
+        });
+        for gateway in &mut list {
+            conflict::within_gateway(&mut gateway.listeners);
+            overlap::mark(&mut gateway.listeners);
+        }
         if let Place::Machine { .. } = world.options.place {
             conflict::between_gateways(&mut list);
         }
-        let names = list.iter().map(|gateway| gateway.name).enumerate();
-        let by_name = names
-            .map(|(index, name)| ((&*name.namespace, &*name.name), index))
-            .collect();
-        Self { list, by_name }
+        let sets_by_name = positions(sets.iter().map(|set| set.name));
+        Self {
+            list,
+            by_name,
+            sets,
+            sets_by_name,
+        }
+    }
+
+    /// The ListenerSet of this name.
+    pub(crate) fn set(&self, namespace: &str, name: &str) -> Option<&ListenerSet<'a>> {
+        let position = self.sets_by_name.get(&(namespace, name))?;
+        self.sets.get(*position)
     }
 
     /// Where in the list a Gateway is.
     pub(crate) fn position(&self, namespace: &str, name: &str) -> Option<usize> {
         self.by_name.get(&(namespace, name)).copied()
     }
+}
+
+fn positions<'a>(names: impl Iterator<Item = &'a ObjectName>) -> Positions<'a> {
+    let names = names.enumerate();
+    names
+        .map(|(index, name)| ((&*name.namespace, &*name.name), index))
+        .collect()
+}
+
+/// What `spec.tls.backend` leads to.
+fn client_certificate(
+    world: &World<'_>,
+    owner: Owner<'_>,
+    object: &api::Gateway,
+) -> Option<Result<Certificate, Problem>> {
+    let backend = object.spec.tls.as_ref()?.backend.as_ref()?;
+    let reference = backend.client_certificate_ref.as_ref()?;
+    let found = owner.certificate(world, reference, Reason::InvalidClientCertificateRef);
+    Some(found.map_err(|problem| problem.under("spec.tls.backend.clientCertificateRef")))
 }
 
 fn check_parameters(

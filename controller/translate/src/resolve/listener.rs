@@ -1,22 +1,72 @@
-//! One listener of a Gateway, by itself: protocol, port, host name, certificates, allowed routes.
+//! One listener of a Gateway or ListenerSet, by itself: protocol, port, host name, certificates,
+//! allowed routes.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::num::NonZeroU16;
 
-use xds::model::{Hostname, ListenerKey, ObjectName};
+use xds::model::{Certificate, Hostname, ListenerKey, ListenerProtocol, ObjectName};
 
 use super::World;
+use super::frontend::ClientValidation;
 use super::protocol::{self, Protocol};
-use crate::api::{self, FromNamespaces, Resource as _, RouteGroupKind};
+use super::tls::{self, listener_protocol};
+use crate::api::{
+    self, FromNamespaces, LabelSelector, Resource as _, RouteGroupKind, SecretObjectReference,
+};
 use crate::options::Options;
 use crate::problem::Problem;
 use crate::status::Reason;
 
+/// The object that declares a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner<'a> {
+    Gateway(&'a ObjectName),
+    ListenerSet(&'a ObjectName),
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Gateway(_) => api::Gateway::KIND,
+            Self::ListenerSet(_) => api::ListenerSet::KIND,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'a ObjectName {
+        match self {
+            Self::Gateway(name) | Self::ListenerSet(name) => name,
+        }
+    }
+
+    /// What its reference to a certificate leads to. Grants for a Gateway are not those of its
+    /// ListenerSets.
+    pub(crate) fn certificate(
+        self,
+        world: &World<'_>,
+        reference: &SecretObjectReference,
+        invalid: Reason,
+    ) -> Result<Certificate, Problem> {
+        let namespace = &self.name().namespace;
+        match self {
+            Self::Gateway(_) => world.certificate::<api::Gateway>(namespace, reference, invalid),
+            Self::ListenerSet(_) => {
+                world.certificate::<api::ListenerSet>(namespace, reference, invalid)
+            }
+        }
+    }
+}
+
 /// A listener, and what is wrong with it.
 pub(crate) struct Listener<'a> {
+    pub(crate) owner: Owner<'a>,
+    /// Its number in its owner.
+    index: usize,
     pub(crate) spec: &'a api::Listener,
     pub(crate) key: ListenerKey,
-    pub(crate) protocol: Option<&'static Protocol>,
+    pub(crate) protocol: Option<Protocol>,
+    /// What the data plane is told that it speaks; `None` where it cannot be carried out.
+    pub(crate) carried: Option<ListenerProtocol>,
     pub(crate) hostname: Option<Hostname>,
     /// The port of the socket: the listener's, or that and the offset.
     pub(crate) port: NonZeroU16,
@@ -27,10 +77,12 @@ pub(crate) struct Listener<'a> {
     pub(crate) attached: u32,
     /// Why it is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// Why it is in conflict with another listener of its Gateway.
+    /// Why it is in conflict with another listener of its Gateway or of its ListenerSets.
     pub(crate) conflict: Option<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
+    /// Another listener of its port whose host names overlap with its own, by name.
+    pub(crate) overlaps: Option<String>,
     /// Why its port cannot be had.
     pub(crate) unusable: Option<Problem>,
 }
@@ -51,37 +103,46 @@ impl AllowedNamespaces<'_> {
 }
 
 impl<'a> Listener<'a> {
-    /// Judges listener number `index` of `gateway`.
+    /// Judges listener number `index` of `owner`, whose Gateway judges clients by `validation`.
     pub(crate) fn resolve(
         world: &World<'a>,
-        gateway: &'a ObjectName,
+        owner: Owner<'a>,
+        validation: &ClientValidation,
         index: usize,
         spec: &'a api::Listener,
     ) -> Self {
-        let protocol = Protocol::named(&spec.protocol);
-        let mut refusals = Vec::new();
-        refusals.extend(check_protocol(spec, protocol).err());
+        let protocol = Protocol::of(spec);
         let port = socket_port(spec.port, world.options);
         let hostname = hostname(spec);
-        let (kinds, mut refs) = route_kinds(spec, protocol);
-        refs.extend(check_certificates(world, gateway, spec));
+        let (kinds, refs) = route_kinds(spec, protocol);
         let mut listener = Self {
+            owner,
+            index,
             spec,
-            key: ListenerKey::new(api::Gateway::KIND, gateway, &spec.name),
+            key: ListenerKey::new(owner.kind(), owner.name(), &spec.name),
             protocol,
+            carried: None,
             hostname: hostname.clone().unwrap_or_default(),
             port: port.clone().unwrap_or(spec.port),
             kinds,
-            namespaces: allowed_namespaces(world, gateway, spec),
+            namespaces: listener_namespaces(world, owner, spec),
             attached: 0,
-            refusals,
+            refusals: Vec::new(),
             conflict: None,
             refs,
+            overlaps: None,
             unusable: None,
         };
+        match protocol {
+            None => listener.refusals.push(unknown_protocol(spec)),
+            Some(protocol) => listener.speak(world, protocol, validation),
+        }
         listener.refusals.extend(port.err());
         listener.refusals.extend(hostname.err());
-        listener.place_problems(index);
+        listener.place_problems();
+        if protocol == Some(Protocol::Https) {
+            listener.blame_validation(validation);
+        }
         listener
     }
 
@@ -92,38 +153,58 @@ impl<'a> Listener<'a> {
 
     /// Whether requests can come in by it.
     pub(crate) fn is_programmed(&self) -> bool {
-        let certified = || {
-            self.refs
-                .iter()
-                .all(|problem| problem.reason == Reason::InvalidRouteKinds)
-        };
-        self.is_accepted() && self.unusable.is_none() && !self.kinds.is_empty() && certified()
+        let carried = self.carried.is_some() && !self.kinds.is_empty();
+        self.is_accepted() && self.unusable.is_none() && carried
     }
 
-    fn place_problems(&mut self, index: usize) {
+    /// Where `field` of it stands in its owner.
+    pub(crate) fn field(&self, field: impl fmt::Display) -> String {
+        format!("spec.listeners[{}].{field}", self.index)
+    }
+
+    fn speak(&mut self, world: &World<'_>, protocol: Protocol, validation: &ClientValidation) {
+        let mut notes = tls::Notes::default();
+        let clients = validation.at(self.spec.port);
+        self.carried =
+            listener_protocol(world, self.owner, self.spec, protocol, clients, &mut notes);
+        self.refusals.extend(notes.refusals);
+        self.refs.extend(notes.refs);
+    }
+
+    fn place_problems(&mut self) {
+        let index = self.index;
         for problem in self.refusals.iter_mut().chain(&mut self.refs) {
             problem.field = format!("spec.listeners[{index}].{}", problem.field);
         }
     }
+
+    /// What is wrong with the judging of clients stands in the Gateway.
+    fn blame_validation(&mut self, validation: &ClientValidation) {
+        let clients = validation.at(self.spec.port);
+        let here = matches!(self.owner, Owner::Gateway(_));
+        let blamed = clients.refs.iter().map(|problem| {
+            if here {
+                problem.clone()
+            } else {
+                Problem::new(problem.reason, "", format!("of the Gateway: {problem}"))
+            }
+        });
+        self.refs.extend(blamed);
+        if clients.client_auth.is_none() {
+            let message = "nobody is left to vouch for clients: see ResolvedRefs";
+            self.refusals
+                .push(Problem::new(Reason::NoValidCACertificate, "", message));
+        }
+    }
 }
 
-fn check_protocol(
-    spec: &api::Listener,
-    protocol: Option<&'static Protocol>,
-) -> Result<(), Problem> {
-    if protocol.is_some_and(|protocol| protocol.carried.is_some()) {
-        return Ok(());
-    }
+fn unknown_protocol(spec: &api::Listener) -> Problem {
     let message = format!(
         "protocol `{}` is not supported: use {}",
         spec.protocol,
-        protocol::carried()
+        protocol::NAMES
     );
-    Err(Problem::new(
-        Reason::UnsupportedProtocol,
-        "protocol",
-        message,
-    ))
+    Problem::new(Reason::UnsupportedProtocol, "protocol", message)
 }
 
 fn socket_port(port: NonZeroU16, options: &Options) -> Result<NonZeroU16, Problem> {
@@ -156,7 +237,7 @@ fn hostname(spec: &api::Listener) -> Result<Option<Hostname>, Problem> {
 /// The kinds that it takes, and what is wrong with those that it lists.
 fn route_kinds(
     spec: &api::Listener,
-    protocol: Option<&'static Protocol>,
+    protocol: Option<Protocol>,
 ) -> (Vec<RouteGroupKind>, Vec<Problem>) {
     let carried: Vec<RouteGroupKind> = protocol
         .into_iter()
@@ -183,31 +264,26 @@ fn route_kinds(
     (kinds, problems)
 }
 
-fn check_certificates(
-    world: &World<'_>,
-    gateway: &ObjectName,
-    spec: &api::Listener,
-) -> Vec<Problem> {
-    let references = spec.tls.iter().flat_map(|tls| &tls.certificate_refs);
-    references
-        .enumerate()
-        .filter_map(|(index, reference)| {
-            let checked = world.check_certificate(&gateway.namespace, reference);
-            let field = format!("tls.certificateRefs[{index}]");
-            checked.err().map(|problem| problem.under(field))
-        })
-        .collect()
-}
-
-fn allowed_namespaces<'a>(
+fn listener_namespaces<'a>(
     world: &World<'a>,
-    gateway: &'a ObjectName,
-    spec: &api::Listener,
+    owner: Owner<'a>,
+    spec: &'a api::Listener,
 ) -> AllowedNamespaces<'a> {
     let allowed = &spec.allowed_routes.namespaces;
-    AllowedNamespaces::Listed(match (allowed.from, &allowed.selector) {
+    let selector = allowed.selector.as_ref();
+    allowed_namespaces(world, &owner.name().namespace, allowed.from, selector)
+}
+
+/// The namespaces that an object of `own` lets in.
+pub(crate) fn allowed_namespaces<'a>(
+    world: &World<'a>,
+    own: &'a str,
+    from: FromNamespaces,
+    selector: Option<&LabelSelector>,
+) -> AllowedNamespaces<'a> {
+    AllowedNamespaces::Listed(match (from, selector) {
         (FromNamespaces::All, _) => return AllowedNamespaces::Every,
-        (FromNamespaces::Same, _) => BTreeSet::from([&*gateway.namespace]),
+        (FromNamespaces::Same, _) => BTreeSet::from([own]),
         (FromNamespaces::Selector, Some(selector)) => world.namespaces.selected(selector),
         (FromNamespaces::Selector, None) | (FromNamespaces::None, _) => BTreeSet::new(),
     })

@@ -8,17 +8,19 @@ use xds::model::ObjectName;
 use crate::api::LabelSelector;
 use crate::store::Store;
 
-/// The namespaces that hold routes, with their labels.
+/// The namespaces that hold routes or ListenerSets, with their labels.
 pub(crate) struct Namespaces<'a>(BTreeMap<&'a str, Cow<'a, BTreeMap<String, String>>>);
 
 impl<'a> Namespaces<'a> {
     /// One that is not in the store has the label that every namespace has, and no other.
     pub(crate) fn of(store: &'a Store) -> Self {
-        let names: BTreeSet<&str> = store
-            .http_routes
-            .keys()
-            .map(|name| &*name.namespace)
-            .collect();
+        let routes = (store.http_routes.keys())
+            .chain(store.grpc_routes.keys())
+            .chain(store.tls_routes.keys())
+            .chain(store.tcp_routes.keys())
+            .chain(store.udp_routes.keys());
+        let attaching = routes.chain(store.listener_sets.keys());
+        let names: BTreeSet<&str> = attaching.map(|name| &*name.namespace).collect();
         let labels = |name: &'a str| {
             let known = store.namespaces.get(&ObjectName::new("", name));
             let mut labels = known.map_or_else(Cow::default, |namespace| {

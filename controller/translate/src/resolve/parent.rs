@@ -3,8 +3,12 @@
 use xds::model::Hostname;
 
 use super::gateway::{Gateway, Gateways};
-use super::listener::Listener;
-use crate::api::{Gateway as ApiGateway, ParentReference, Resource as _, RouteGroupKind};
+use super::listener::{Listener, Owner};
+use super::listener_set::ListenerSet;
+use crate::api::{
+    Gateway as ApiGateway, ListenerSet as ApiListenerSet, ParentReference, Resource as _,
+    RouteGroupKind,
+};
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -24,10 +28,12 @@ pub(crate) struct Attachment {
     pub(crate) hostnames: Vec<Hostname>,
 }
 
-/// The Gateway that a reference names.
+/// The Gateway that a reference names, itself or through a ListenerSet.
 pub(crate) enum Parent {
     /// One of ours, by its place in the list.
     Ours(usize),
+    /// A ListenerSet that its Gateway does not take.
+    Refused(Problem),
     /// Not ours to judge: another kind, another class, or none that we know.
     NotOurs,
 }
@@ -38,13 +44,26 @@ impl Parent {
         namespace: &str,
         gateways: &Gateways<'_>,
     ) -> Self {
-        if (&*reference.group, &*reference.kind) != (ApiGateway::GROUP, ApiGateway::KIND) {
-            return Self::NotOurs;
-        }
         let namespace = reference.namespace.as_deref().unwrap_or(namespace);
-        gateways
-            .position(namespace, &reference.name)
-            .map_or(Self::NotOurs, Self::Ours)
+        match (&*reference.group, &*reference.kind) {
+            (ApiGateway::GROUP, ApiGateway::KIND) => gateways
+                .position(namespace, &reference.name)
+                .map_or(Self::NotOurs, Self::Ours),
+            (ApiListenerSet::GROUP, ApiListenerSet::KIND) => gateways
+                .set(namespace, &reference.name)
+                .map_or(Self::NotOurs, Self::of_set),
+            _ => Self::NotOurs,
+        }
+    }
+
+    fn of_set(set: &ListenerSet<'_>) -> Self {
+        match &set.gateway {
+            Ok(gateway) => Self::Ours(*gateway),
+            Err(problem) => {
+                let message = format!("ListenerSet {} is not attached: {problem}", set.name);
+                Self::Refused(Problem::new(Reason::NoMatchingParent, "", message))
+            }
+        }
     }
 }
 
@@ -57,10 +76,11 @@ pub(crate) fn attach(
 ) -> Result<Vec<Attachment>, Problem> {
     let all = gateway.listeners.iter().enumerate();
     let meant: Vec<_> = all
+        .filter(|(_, listener)| is_of(route, reference, listener))
         .filter(|(_, listener)| is_meant(reference, listener))
         .collect();
     if meant.is_empty() {
-        return Err(no_matching_parent(reference, gateway));
+        return Err(no_matching_parent(route, reference, gateway));
     }
     let allowed: Vec<_> = meant
         .iter()
@@ -85,6 +105,19 @@ pub(crate) fn attach(
         return Err(no_matching_hostname(&allowed));
     }
     Ok(attachments)
+}
+
+/// Whether a listener is declared by the very object that a reference names: a reference to a
+/// Gateway does not mean the listeners of its ListenerSets.
+fn is_of(route: &Attaching<'_>, reference: &ParentReference, listener: &Listener<'_>) -> bool {
+    match listener.owner {
+        Owner::Gateway(_) => reference.kind == ApiGateway::KIND,
+        Owner::ListenerSet(set) => {
+            let namespace = reference.namespace.as_deref().unwrap_or(route.namespace);
+            reference.kind == ApiListenerSet::KIND
+                && (&*set.namespace, &*set.name) == (namespace, &*reference.name)
+        }
+    }
 }
 
 fn is_meant(reference: &ParentReference, listener: &Listener<'_>) -> bool {
@@ -113,14 +146,21 @@ fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<H
     (!shared.is_empty()).then_some(shared)
 }
 
-fn no_matching_parent(reference: &ParentReference, gateway: &Gateway<'_>) -> Problem {
+fn no_matching_parent(
+    route: &Attaching<'_>,
+    reference: &ParentReference,
+    gateway: &Gateway<'_>,
+) -> Problem {
     let listeners = gateway.listeners.iter();
+    let listeners = listeners.filter(|listener| is_of(route, reference, listener));
     let names: Vec<String> = listeners
         .map(|listener| format!("`{}` (port {})", listener.spec.name, listener.spec.port))
         .collect();
     let message = format!(
-        "Gateway {} has no listener{}{}: use one of {}",
-        gateway.name,
+        "{} {}/{} has no listener{}{}: use one of {}",
+        reference.kind,
+        reference.namespace.as_deref().unwrap_or(route.namespace),
+        reference.name,
         Quoted(" named ", reference.section_name.as_ref()),
         Quoted(" on port ", reference.port),
         names.join(", ")

@@ -6,11 +6,11 @@ use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
 
 use super::World;
 use super::gateway::Gateways;
-use super::http_route::HttpRoute;
-use super::policy_fields::FIELDS;
+use super::policy_fields::{FIELDS, JWT};
 use super::policy_target::{TargetError, Targets};
+use super::route::Route;
 use crate::api::{self, PolicyTargetReference, Resource as _, TrafficPolicy};
-use crate::lower::policy::lower;
+use crate::lower::policy::{LoweredPolicy, lower};
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -19,13 +19,17 @@ pub(crate) struct ResolvedPolicy<'a> {
     pub(crate) name: &'a ObjectName,
     pub(crate) object: &'a TrafficPolicy,
     pub(crate) targets: Vec<ResolvedTarget<'a>>,
+    /// References that lead nowhere.
+    pub(crate) refs: Vec<Problem>,
 }
 
 /// What became of a policy at one target.
 pub(crate) struct ResolvedTarget<'a> {
     pub(crate) reference: &'a PolicyTargetReference,
-    /// The target with what is left for it to be told; or why there is nothing.
-    pub(crate) outcome: Result<Policy, Problem>,
+    /// The target with what is left for it to be told, if anything is.
+    pub(crate) policy: Option<Policy>,
+    /// Why the policy is refused here. What is left then is what it says of tokens.
+    pub(crate) refusal: Option<Problem>,
     /// The fields that older policies have taken.
     pub(crate) lost: Vec<Problem>,
 }
@@ -34,14 +38,14 @@ pub(crate) struct ResolvedTarget<'a> {
 pub(crate) fn resolve_all<'a>(
     world: &World<'a>,
     gateways: &Gateways<'_>,
-    routes: &[HttpRoute<'_>],
+    routes: &[Route<'_>],
 ) -> Vec<ResolvedPolicy<'a>> {
     let targets = Targets::of(world, gateways, routes);
     let mut by_age: Vec<_> = world.store.traffic_policies.iter().collect();
     by_age.sort_by_key(|(name, object)| (object.metadata.created(), *name));
     let mut taken = Taken::default();
     let resolved = by_age.into_iter().map(|(name, object)| {
-        let spec = lower(&object.spec);
+        let lowered = lower(world, name, &object.spec);
         let references = object.spec.target_refs.iter().enumerate();
         let targets = references.filter_map(|(index, reference)| {
             let found = targets.find(&name.namespace, reference);
@@ -52,12 +56,21 @@ pub(crate) fn resolve_all<'a>(
                 }
                 Ok(target) => Ok(target),
             };
-            Some(apply(name, reference, found, spec.clone(), &mut taken))
+            Some(match found {
+                Ok(target) => apply(name, reference, target, &lowered, &mut taken),
+                Err(problem) => ResolvedTarget {
+                    reference,
+                    policy: None,
+                    refusal: Some(problem),
+                    lost: Vec::new(),
+                },
+            })
         });
         ResolvedPolicy {
             name,
             object,
             targets: targets.collect(),
+            refs: lowered.refs,
         }
     });
     resolved.collect()
@@ -69,40 +82,64 @@ type Taken<'a> = BTreeMap<PolicyTarget, HashMap<&'static str, &'a ObjectName>>;
 fn apply<'a>(
     name: &'a ObjectName,
     reference: &'a PolicyTargetReference,
-    target: Result<PolicyTarget, Problem>,
-    spec: Result<PolicySpec, Problem>,
+    target: PolicyTarget,
+    lowered: &LoweredPolicy,
     taken: &mut Taken<'a>,
 ) -> ResolvedTarget<'a> {
-    let mut lost = Vec::new();
-    let outcome = target.and_then(|target| {
-        let mut spec = spec?;
-        check_reach(&target, &spec)?;
-        let owners = taken.entry(target.clone()).or_default();
-        for field in FIELDS
-            .iter()
-            .filter(|field| (field.is_set)(&spec))
-            .collect::<Vec<_>>()
-        {
-            let owner = *owners.entry(field.name).or_insert(name);
-            if owner != name {
-                lost.push(conflicted(&field.path(&spec), owner));
-                (field.clear)(&mut spec);
-            }
-        }
-        if !lost.is_empty() && spec == PolicySpec::default() {
-            return Err(lost[0].clone());
-        }
-        Ok(Policy {
-            key: PolicyKey::new(TrafficPolicy::KIND, name, &spell(&target)),
-            target,
-            spec,
-        })
-    });
+    let mut spec = lowered.spec.clone();
+    let refusal = lowered.refusal.clone();
+    let mut refusal = refusal.or_else(|| check_reach(&target, &spec).err());
+    if refusal.is_some() {
+        keep_tokens(&target, &mut spec);
+    }
+    let lost = settle(name, &target, &mut spec, taken);
+    let nothing_left = spec == PolicySpec::default();
+    if nothing_left {
+        refusal = refusal.or_else(|| lost.first().cloned());
+    }
+    let policy = Policy {
+        key: PolicyKey::new(TrafficPolicy::KIND, name, &spell(&target)),
+        target,
+        spec,
+    };
     ResolvedTarget {
         reference,
-        outcome,
+        policy: Some(policy).filter(|_| refusal.is_none() || !nothing_left),
+        refusal,
         lost,
     }
+}
+
+/// A rule about tokens holds even where the rest of its policy is refused: without it everyone
+/// would come in.
+fn keep_tokens(target: &PolicyTarget, spec: &mut PolicySpec) {
+    for field in FIELDS {
+        if field.name != JWT || !field.reach.holds(target) {
+            (field.clear)(spec);
+        }
+    }
+}
+
+/// Takes out the fields that older policies have taken, and takes the others.
+fn settle<'a>(
+    name: &'a ObjectName,
+    target: &PolicyTarget,
+    spec: &mut PolicySpec,
+    taken: &mut Taken<'a>,
+) -> Vec<Problem> {
+    let owners = taken.entry(target.clone()).or_default();
+    let mut lost = Vec::new();
+    for field in FIELDS {
+        if !(field.is_set)(spec) {
+            continue;
+        }
+        let owner = *owners.entry(field.name).or_insert(name);
+        if owner != name {
+            lost.push(conflicted(&field.path(spec), owner));
+            (field.clear)(spec);
+        }
+    }
+    lost
 }
 
 fn conflicted(field: &str, owner: &ObjectName) -> Problem {
@@ -131,6 +168,7 @@ fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> 
 fn spell(target: &PolicyTarget) -> String {
     match target {
         PolicyTarget::Gateway(name) => format!("{}/{name}", api::Gateway::KIND),
+        PolicyTarget::ListenerSet(name) => format!("ListenerSet/{name}"),
         PolicyTarget::Listener(key) => key.to_string(),
         PolicyTarget::Route { kind, object } => format!("{kind}/{object}"),
         PolicyTarget::Rule { kind, object, rule } => format!("{kind}/{object}/{rule}"),

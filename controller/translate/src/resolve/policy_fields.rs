@@ -40,7 +40,7 @@ impl Reach {
     pub(crate) fn holds(self, target: &PolicyTarget) -> bool {
         match target {
             PolicyTarget::Gateway(_) => true,
-            PolicyTarget::Listener(_) => self != Self::Upstream,
+            PolicyTarget::ListenerSet(_) | PolicyTarget::Listener(_) => self != Self::Upstream,
             PolicyTarget::Route { .. } | PolicyTarget::Rule { .. } => {
                 matches!(self, Self::Request | Self::Anywhere)
             }
@@ -61,6 +61,8 @@ impl Reach {
     }
 }
 
+/// The field whose loss would let requests in.
+pub(crate) const JWT: &str = "jwt";
 /// The first spelling of trust.
 const TRUST: &str = "trustedHops";
 
@@ -77,6 +79,7 @@ macro_rules! fields {
 
 pub(crate) const FIELDS: &[Field] = fields! {
     "accessLog" Request: access_log;
+    JWT Request: jwt;
     TRUST Connection: trust;
     "proxyProtocol" Connection: proxy_protocol;
     "pathOptions" Connection: path_options;

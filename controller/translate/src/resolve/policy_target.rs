@@ -1,14 +1,14 @@
 //! What a policy's target references lead to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use xds::model::{BackendKey, ObjectName, PolicyTarget, ServiceKey};
 
 use super::World;
 use super::gateway::Gateways;
-use super::http_route::HttpRoute;
+use super::route::Route;
 use crate::api::{
-    Backend, Gateway, HttpRoute as ApiRoute, PolicyTargetReference, Resource, Service,
+    Backend, Gateway, GrpcRoute, HttpRoute, ListenerSet, PolicyTargetReference, Resource, Service,
 };
 use crate::options::Place;
 use crate::problem::Problem;
@@ -18,7 +18,7 @@ use crate::status::Reason;
 pub(crate) struct Targets<'t, 'a> {
     world: &'t World<'a>,
     gateways: &'t Gateways<'a>,
-    routes: HashMap<&'t ObjectName, &'t HttpRoute<'a>>,
+    routes: HashMap<(&'static str, &'t ObjectName), &'t Route<'a>>,
 }
 
 /// Why there is no target.
@@ -34,12 +34,15 @@ impl<'t, 'a> Targets<'t, 'a> {
     pub(crate) fn of(
         world: &'t World<'a>,
         gateways: &'t Gateways<'a>,
-        routes: &'t [HttpRoute<'a>],
+        routes: &'t [Route<'a>],
     ) -> Self {
+        let routes = routes.iter();
         Self {
             world,
             gateways,
-            routes: routes.iter().map(|route| (route.name, route)).collect(),
+            routes: routes
+                .map(|route| ((route.kind, route.name), route))
+                .collect(),
         }
     }
 
@@ -50,8 +53,12 @@ impl<'t, 'a> Targets<'t, 'a> {
         let is = |group, kind| (&*reference.group, &*reference.kind) == (group, kind);
         if is(Gateway::GROUP, Gateway::KIND) {
             self.gateway(name, section)
-        } else if is(ApiRoute::GROUP, ApiRoute::KIND) {
-            self.route(name, section)
+        } else if is(ListenerSet::GROUP, ListenerSet::KIND) {
+            self.listener_set(name, section)
+        } else if is(HttpRoute::GROUP, HttpRoute::KIND) {
+            self.route(&self.world.store.http_routes, name, section)
+        } else if is(GrpcRoute::GROUP, GrpcRoute::KIND) {
+            self.route(&self.world.store.grpc_routes, name, section)
         } else if is(Service::GROUP, Service::KIND) {
             whole(section)?;
             let there = self.world.store.services.contains_key(&name);
@@ -64,7 +71,8 @@ impl<'t, 'a> Targets<'t, 'a> {
             target.ok_or_else(|| not_found::<Backend>(&name))
         } else {
             let message = format!(
-                "kind `{}` of group `{}` is no target: use Gateway, HTTPRoute, Service or Backend",
+                "kind `{}` of group `{}` is no target: use Gateway, ListenerSet, HTTPRoute, \
+                 GRPCRoute, Service or Backend",
                 reference.kind, reference.group
             );
             let problem = Problem::new(Reason::Invalid, "kind", message);
@@ -80,7 +88,7 @@ impl<'t, 'a> Targets<'t, 'a> {
         let Some(section) = section else {
             return Ok(PolicyTarget::Gateway(name));
         };
-        let mut listeners = self.gateways.list[position].listeners.iter();
+        let mut listeners = self.gateways.list[position].own_listeners();
         match listeners.find(|listener| listener.spec.name == section) {
             Some(listener) => Ok(PolicyTarget::Listener(listener.key.clone())),
             None => Err(no_section(format!(
@@ -89,21 +97,42 @@ impl<'t, 'a> Targets<'t, 'a> {
         }
     }
 
-    fn route(&self, object: ObjectName, section: Option<&str>) -> Found {
-        let Some(route) = self.routes.get(&object) else {
-            let known = self.world.store.http_routes.contains_key(&object);
-            return Err(self.absent::<ApiRoute>(known, &object));
+    fn listener_set(&self, name: ObjectName, section: Option<&str>) -> Found {
+        let Some(set) = self.gateways.set(&name.namespace, &name.name) else {
+            let known = self.world.store.listener_sets.contains_key(&name);
+            return Err(self.absent::<ListenerSet>(known, &name));
         };
-        let kind = ApiRoute::KIND.to_owned();
+        let Some(section) = section else {
+            return Ok(PolicyTarget::ListenerSet(name));
+        };
+        let mut listeners = set.listeners(self.gateways);
+        match listeners.find(|listener| listener.spec.name == section) {
+            Some(listener) => Ok(PolicyTarget::Listener(listener.key.clone())),
+            None => Err(no_section(format!(
+                "ListenerSet {name} has no listener `{section}`"
+            ))),
+        }
+    }
+
+    fn route<T: Resource>(
+        &self,
+        all: &BTreeMap<ObjectName, T>,
+        object: ObjectName,
+        section: Option<&str>,
+    ) -> Found {
+        let Some(route) = self.routes.get(&(T::KIND, &object)) else {
+            return Err(self.absent::<T>(all.contains_key(&object), &object));
+        };
+        let kind = T::KIND.to_owned();
         let Some(section) = section else {
             return Ok(PolicyTarget::Route { kind, object });
         };
-        let mut rules = route.object.spec.rules.iter();
-        if rules.any(|rule| rule.name.as_deref() == Some(section)) {
+        let mut rules = route.rules.iter();
+        if rules.any(|rule| rule.name == Some(section)) {
             let rule = section.to_owned();
             Ok(PolicyTarget::Rule { kind, object, rule })
         } else {
-            let message = format!("HTTPRoute {object} has no rule named `{section}`");
+            let message = format!("{kind} {object} has no rule named `{section}`");
             Err(no_section(message))
         }
     }

@@ -1,21 +1,24 @@
-//! The protocols of listeners: the one place that says which of them the data plane carries.
+//! The protocols of listeners.
 
-use xds::model::{ListenerProtocol, Transport};
+use xds::model::Transport;
 
-use crate::api::{GATEWAY_GROUP, RouteGroupKind};
+use crate::api::{GATEWAY_GROUP, Listener, RouteGroupKind, TlsMode};
 
-/// A protocol that Gateway API names.
-pub(crate) struct Protocol {
-    name: &'static str,
-    pub(crate) family: Family,
-    /// What the data plane calls it; `None` where it does not carry it.
-    pub(crate) carried: Option<ListenerProtocol>,
-    /// Kinds of routes that it carries.
-    kinds: &'static [&'static str],
+/// A protocol that Gateway API names; all of them are carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    Https,
+    /// TLS that ends here.
+    Tls,
+    /// TLS that ends at the backend.
+    TlsPassthrough,
+    Tcp,
+    Udp,
 }
 
 /// What can share a port: listeners of one family, told apart by host name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Family {
     /// Plain HTTP, told apart by Host.
     Http,
@@ -41,15 +44,37 @@ impl Family {
 }
 
 impl Protocol {
-    pub(crate) fn named(name: &str) -> Option<&'static Self> {
-        PROTOCOLS.iter().find(|protocol| protocol.name == name)
+    /// What a listener asks for; `None` where Gateway API has no such name.
+    pub(crate) fn of(listener: &Listener) -> Option<Self> {
+        let mode = listener.tls.as_ref().map(|tls| tls.mode);
+        match &*listener.protocol {
+            "HTTP" => Some(Self::Http),
+            "HTTPS" => Some(Self::Https),
+            "TLS" if mode == Some(TlsMode::Passthrough) => Some(Self::TlsPassthrough),
+            "TLS" => Some(Self::Tls),
+            "TCP" => Some(Self::Tcp),
+            "UDP" => Some(Self::Udp),
+            _ => None,
+        }
     }
 
-    /// The kinds of routes it carries; none where it is not carried itself.
-    pub(crate) fn route_kinds(&self) -> impl Iterator<Item = RouteGroupKind> {
-        let kinds = match self.carried {
-            Some(_) => self.kinds,
-            None => &[],
+    pub(crate) fn family(self) -> Family {
+        match self {
+            Self::Http => Family::Http,
+            Self::Https | Self::Tls | Self::TlsPassthrough => Family::Tls,
+            Self::Tcp => Family::Tcp,
+            Self::Udp => Family::Udp,
+        }
+    }
+
+    /// The kinds of routes it carries.
+    pub(crate) fn route_kinds(self) -> impl Iterator<Item = RouteGroupKind> {
+        let kinds: &[&str] = match self {
+            Self::Http | Self::Https => &["HTTPRoute", "GRPCRoute"],
+            Self::Tls => &["TLSRoute", "TCPRoute"],
+            Self::TlsPassthrough => &["TLSRoute"],
+            Self::Tcp => &["TCPRoute"],
+            Self::Udp => &["UDPRoute"],
         };
         kinds.iter().map(|kind| RouteGroupKind {
             group: GATEWAY_GROUP.to_owned(),
@@ -58,42 +83,5 @@ impl Protocol {
     }
 }
 
-/// The names of the protocols that are carried, for messages.
-pub(crate) fn carried() -> String {
-    let carried = PROTOCOLS.iter().filter(|p| p.carried.is_some());
-    let names: Vec<&str> = carried.map(|protocol| protocol.name).collect();
-    names.join(", ")
-}
-
-const PROTOCOLS: [Protocol; 5] = [
-    Protocol {
-        name: "HTTP",
-        family: Family::Http,
-        carried: Some(ListenerProtocol::Http),
-        kinds: &["HTTPRoute"],
-    },
-    Protocol {
-        name: "HTTPS",
-        family: Family::Tls,
-        carried: None,
-        kinds: &["HTTPRoute"],
-    },
-    Protocol {
-        name: "TLS",
-        family: Family::Tls,
-        carried: None,
-        kinds: &[],
-    },
-    Protocol {
-        name: "TCP",
-        family: Family::Tcp,
-        carried: None,
-        kinds: &[],
-    },
-    Protocol {
-        name: "UDP",
-        family: Family::Udp,
-        carried: None,
-        kinds: &[],
-    },
-];
+/// The names of the protocols, for messages.
+pub(crate) const NAMES: &str = "HTTP, HTTPS, TLS, TCP, UDP";

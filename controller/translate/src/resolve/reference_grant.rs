@@ -57,11 +57,21 @@ impl<'a> Grants<'a> {
     /// Whether an object of kind `T` in `namespace` may refer to `to`. Its own namespace needs no
     /// grant.
     pub(crate) fn permit<T: Resource>(&self, namespace: &str, to: Referent<'_>) -> bool {
+        self.permit_kind((T::GROUP, T::KIND), namespace, to)
+    }
+
+    /// [`Self::permit`] for a kind that is known by its group and name.
+    pub(crate) fn permit_kind(
+        &self,
+        (group, kind): (&str, &str),
+        namespace: &str,
+        to: Referent<'_>,
+    ) -> bool {
         if namespace == to.namespace {
             return true;
         }
         let way = Way {
-            from: (T::GROUP, T::KIND, namespace),
+            from: (group, kind, namespace),
             to: (to.group, to.kind, to.namespace),
         };
         match self.0.get(&way) {

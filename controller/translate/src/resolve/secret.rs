@@ -1,29 +1,42 @@
-//! Certificates of listeners: whether each reference leads to a usable pair.
+//! Certificates with their keys, out of Secrets: each is read once, and what the data plane's TLS
+//! library would refuse is refused here, where the user hears of it.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use rustls::crypto::ring;
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use xds::model::ObjectName;
+use xds::model::{Certificate, Der, ObjectName, PrivateKey};
 
 use super::World;
 use super::reference_grant::Referent;
-use crate::api::{Gateway, Resource as _, Secret, SecretObjectReference};
+use crate::api::{Resource, Secret, SecretObjectReference};
 use crate::problem::Problem;
 use crate::status::Reason;
 
+/// The Secrets that were read, each with what it holds or what is wrong with it.
+#[derive(Default)]
+pub(crate) struct Certificates(RefCell<BTreeMap<ObjectName, Result<Certificate, String>>>);
+
 impl World<'_> {
-    /// What is wrong with a listener's reference to a certificate.
-    pub(crate) fn check_certificate(
+    /// What the reference of an object of kind `T` in `namespace` leads to. One that leads to no
+    /// usable pair is a problem of reason `invalid`.
+    pub(crate) fn certificate<T: Resource>(
         &self,
         namespace: &str,
         reference: &SecretObjectReference,
-    ) -> Result<(), Problem> {
+        invalid: Reason,
+    ) -> Result<Certificate, Problem> {
         let problem = |reason, message: String| Problem::new(reason, "", message);
         if (&*reference.group, &*reference.kind) != (Secret::GROUP, Secret::KIND) {
             let message = format!(
                 "a certificate cannot come from kind `{}` of group `{}`: refer to a Secret",
                 reference.kind, reference.group
             );
-            return Err(problem(Reason::InvalidCertificateRef, message));
+            return Err(problem(invalid, message));
         }
         let to = Referent {
             group: Secret::GROUP,
@@ -32,40 +45,57 @@ impl World<'_> {
             name: &reference.name,
         };
         let name = ObjectName::new(to.namespace, to.name);
-        if !self.grants.permit::<Gateway>(namespace, to) {
+        if !self.grants.permit::<T>(namespace, to) {
             let message = format!(
-                "Secret {name} is in another namespace: add a ReferenceGrant there from Gateway \
-                 in `{namespace}`"
+                "Secret {name} is in another namespace: add a ReferenceGrant there from {} in \
+                 `{namespace}`",
+                T::KIND
             );
             return Err(problem(Reason::RefNotPermitted, message));
         }
-        let secret = self.store.secrets.get(&name);
-        let pair = secret.ok_or_else(|| "does not exist: create it".to_owned());
-        pair.and_then(check_pair).map_err(|what| {
-            let message = format!("Secret {name} {what}");
-            problem(Reason::InvalidCertificateRef, message)
-        })
+        let mut read = self.certificates.0.borrow_mut();
+        let pair = read.entry(name.clone()).or_insert_with(|| {
+            let secret = self.store.secrets.get(&name);
+            let secret = secret.ok_or_else(|| "does not exist: create it".to_owned());
+            secret.and_then(pair)
+        });
+        pair.clone()
+            .map_err(|what| problem(invalid, format!("Secret {name} {what}")))
     }
 }
 
-/// Whether both entries hold PEM of the right sort. Whether key and certificate belong together,
-/// the data plane finds out.
-fn check_pair(secret: &Secret) -> Result<(), String> {
+/// The chain and the key of a Secret, which must belong together.
+fn pair(secret: &Secret) -> Result<Certificate, String> {
     let entry = |key| {
         secret
             .entry(key)
             .ok_or_else(|| format!("has no entry `{key}`: make it of type kubernetes.io/tls"))
     };
-    let certificates = entry("tls.crt")?;
-    let key = entry("tls.key")?;
-    let count = CertificateDer::pem_slice_iter(certificates).try_fold(0_usize, |count, next| {
-        next.map(|_| count + 1)
-            .map_err(|error| format!("has no valid PEM in `tls.crt` ({error}): encode it again"))
-    })?;
-    if count == 0 {
+    let (chain, key) = (entry("tls.crt")?, entry("tls.key")?);
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("has no valid PEM in `tls.crt` ({error}): encode it again"))?;
+    if chain.is_empty() {
         return Err("has no PEM certificate in `tls.crt`: put the chain there".to_owned());
     }
-    PrivateKeyDer::from_pem_slice(key)
-        .map(|_| ())
-        .map_err(|error| format!("has no PEM private key in `tls.key` ({error}): put it there"))
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| format!("has no PEM private key in `tls.key` ({error}): put it there"))?;
+    let certificate = Certificate {
+        chain: chain.iter().map(|der| Der::new(der)).collect(),
+        key: PrivateKey::new(key.secret_der()),
+    };
+    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
+        let what = match error {
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                "has a key in `tls.key` that is not that of the first certificate in `tls.crt`"
+            }
+            Error::InvalidCertificate(_) => "has no valid X.509 certificate first in `tls.crt`",
+            _ => {
+                "has a key in `tls.key` of a sort that is not supported (use RSA, ECDSA P-256 or \
+                  P-384, or Ed25519)"
+            }
+        };
+        format!("{what}: issue the pair again")
+    })?;
+    Ok(certificate)
 }

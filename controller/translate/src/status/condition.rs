@@ -62,12 +62,20 @@ pub enum ConditionType {
     PartiallyInvalid,
     /// A policy has an effect.
     Attached,
+    /// Clients without a valid certificate are let in. Never written where they are not.
+    InsecureFrontendValidationMode,
+    /// Host names of listeners overlap, so that a client may send a request over the connection
+    /// to another listener (which answers 421). Never written where they do not.
+    OverlappingTLSConfig,
 }
 
 impl ConditionType {
     fn happy(self) -> ConditionStatus {
         match self {
-            Self::Conflicted | Self::PartiallyInvalid => ConditionStatus::False,
+            Self::Conflicted
+            | Self::PartiallyInvalid
+            | Self::InsecureFrontendValidationMode
+            | Self::OverlappingTLSConfig => ConditionStatus::False,
             Self::Accepted | Self::Programmed | Self::ResolvedRefs | Self::Attached => {
                 ConditionStatus::True
             }
@@ -98,11 +106,15 @@ pub enum Reason {
     AddressNotUsable,
     Attached,
     BackendNotFound,
+    ConfigurationChanged,
     Conflicted,
     HostnameConflict,
     IncompatibleFilters,
     Invalid,
+    InvalidCACertificateKind,
+    InvalidCACertificateRef,
     InvalidCertificateRef,
+    InvalidClientCertificateRef,
     InvalidKind,
     InvalidParameters,
     InvalidRouteKinds,
@@ -110,9 +122,14 @@ pub enum Reason {
     NoConflicts,
     NoMatchingListenerHostname,
     NoMatchingParent,
+    NoValidCACertificate,
+    NotAllowed,
     NotAllowedByListeners,
     /// Ours: the target of a policy carries no traffic.
     NotInUse,
+    OverlappingHostnames,
+    ParentNotAccepted,
+    ParentNotProgrammed,
     Pending,
     PortUnavailable,
     Programmed,
@@ -200,6 +217,19 @@ impl Conditions {
             last.blame = Blame::Follows;
         }
         self
+    }
+
+    /// That a listener overlaps with another: to know, but no trouble, for a request that goes
+    /// astray is answered with 421.
+    pub(crate) fn overlapping(self, other: &str) -> Self {
+        let message = format!(
+            "host names overlap with those of listener `{other}`: clients may send requests for one \
+             over a connection to the other, which HTTPS answers with 421"
+        );
+        let (kind, status) = (ConditionType::OverlappingTLSConfig, ConditionStatus::True);
+        let reason = Reason::OverlappingHostnames;
+        self.with(kind, status, reason, message.into(), None)
+            .that_follows()
     }
 
     pub(crate) fn done(self) -> Vec<Condition> {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::{self, GatewayAddress, RouteGroupKind};
 use crate::problem::Problem;
+use crate::resolve::frontend::lets_anyone_in;
 use crate::resolve::gateway::Gateway;
 use crate::resolve::listener::Listener;
 
@@ -18,8 +19,11 @@ pub struct GatewayStatus {
     pub addresses: Vec<GatewayAddress>,
     /// Of the Gateway as a whole.
     pub conditions: Vec<Condition>,
-    /// Of each listener, in the order of the spec.
+    /// Of each listener of its own, in the order of the spec.
     pub listeners: Vec<ListenerStatus>,
+    /// How many ListenerSets are attached to it.
+    #[serde(rename = "attachedListenerSets")]
+    pub attached_listener_sets: u32,
 }
 
 /// The status of a listener.
@@ -37,10 +41,11 @@ pub struct ListenerStatus {
 }
 
 impl GatewayStatus {
-    pub(crate) fn of(gateway: &Gateway<'_>) -> Self {
+    pub(crate) fn of(gateway: &Gateway<'_>, attached_listener_sets: u32) -> Self {
         let generation = gateway.object.metadata.generation;
-        let listeners = gateway.listeners.iter();
+        let listeners = gateway.own_listeners();
         let conditions = programmed(accepted(Conditions::of(generation), gateway), gateway);
+        let conditions = tls(conditions, gateway);
         Self {
             addresses: match &*gateway.refusals {
                 [] => gateway.addresses.reached_at.clone(),
@@ -48,8 +53,9 @@ impl GatewayStatus {
             },
             conditions: conditions.done(),
             listeners: listeners
-                .map(|listener| ListenerStatus::of(gateway, listener))
+                .map(|listener| ListenerStatus::of(generation, gateway, listener))
                 .collect(),
+            attached_listener_sets,
         }
     }
 
@@ -73,6 +79,7 @@ impl GatewayStatus {
             addresses: Vec::new(),
             conditions: conditions.done(),
             listeners: Vec::new(),
+            attached_listener_sets: 0,
         }
     }
 }
@@ -82,10 +89,14 @@ fn accepted(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
         return conditions.unhappy(Type::Accepted, &gateway.refusals);
     }
     let broken = names(gateway, |listener| !listener.is_accepted());
-    let status = match broken.len() {
-        0 => return conditions.happy(Type::Accepted, Reason::Accepted, "the Gateway is valid"),
-        all if all == gateway.listeners.len() => ConditionStatus::False,
-        _ => ConditionStatus::True,
+    if broken.is_empty() {
+        return conditions.happy(Type::Accepted, Reason::Accepted, "the Gateway is valid");
+    }
+    // Also by a listener of a ListenerSet: Gateway API takes them as one list.
+    let status = if gateway.listeners.iter().any(Listener::is_accepted) {
+        ConditionStatus::True
+    } else {
+        ConditionStatus::False
     };
     let message = format!("listeners `{}` are not valid", broken.join("`, `"));
     conditions
@@ -122,6 +133,26 @@ fn programmed(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
         .that_follows()
 }
 
+/// What is said of TLS alone, and only where there is something to say.
+fn tls(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
+    let conditions = match &gateway.client_certificate {
+        None => conditions,
+        Some(Ok(_)) => conditions.happy(
+            Type::ResolvedRefs,
+            Reason::ResolvedRefs,
+            "every reference leads somewhere",
+        ),
+        Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
+    };
+    if !lets_anyone_in(&gateway.object.spec) {
+        return conditions;
+    }
+    let message = "clients without a valid certificate are let in: use AllowValidOnly where \
+                   certificates are to protect something";
+    let problem = Problem::new(Reason::ConfigurationChanged, "spec.tls.frontend", message);
+    conditions.unhappy(Type::InsecureFrontendValidationMode, &[problem])
+}
+
 fn invalid(conditions: Conditions, message: Cow<'static, str>) -> Conditions {
     let status = ConditionStatus::False;
     conditions
@@ -130,13 +161,14 @@ fn invalid(conditions: Conditions, message: Cow<'static, str>) -> Conditions {
 }
 
 fn names<'g>(gateway: &Gateway<'g>, which: impl Fn(&Listener<'_>) -> bool) -> Vec<&'g str> {
-    let listeners = gateway.listeners.iter().filter(|listener| which(listener));
+    let listeners = gateway.own_listeners().filter(|listener| which(listener));
     listeners.map(|listener| &*listener.spec.name).collect()
 }
 
 impl ListenerStatus {
-    fn of(gateway: &Gateway<'_>, listener: &Listener<'_>) -> Self {
-        let conditions = Conditions::of(gateway.object.metadata.generation);
+    /// Judged in this generation of the object that declares it.
+    pub(crate) fn of(generation: i64, gateway: &Gateway<'_>, listener: &Listener<'_>) -> Self {
+        let conditions = Conditions::of(generation);
         let conditions = listener_accepted(conditions, listener);
         let conditions = listener_programmed(conditions, gateway, listener);
         let conditions = match &*listener.refs {
@@ -154,6 +186,10 @@ impl ListenerStatus {
                 "no other listener claims the same",
             ),
             Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
+        };
+        let conditions = match &listener.overlaps {
+            None => conditions,
+            Some(other) => conditions.overlapping(other),
         };
         Self {
             name: listener.spec.name.clone(),
@@ -179,6 +215,11 @@ fn listener_programmed(
     gateway: &Gateway<'_>,
     listener: &Listener<'_>,
 ) -> Conditions {
+    if let (true, Some(conflict)) = (listener.refusals.is_empty(), &listener.conflict) {
+        return conditions
+            .unhappy(Type::Programmed, std::slice::from_ref(conflict))
+            .that_follows();
+    }
     if !listener.is_accepted() {
         return invalid(conditions, "the listener is not accepted".into());
     }

@@ -1,11 +1,13 @@
-//! What the user is told about his objects: the statuses of Kubernetes, in its JSON form.
+//! What users are told about their objects: the statuses of Kubernetes, in its JSON form.
 //!
 //! `resolve` finds out what is wrong, these types say so. A condition has no `lastTransitionTime`:
 //! whoever writes it to a cluster knows what stood there before.
 
 mod backend;
+mod backend_tls;
 mod condition;
 mod gateway;
+mod listener_set;
 mod policy;
 mod route;
 mod unhappy;
@@ -20,13 +22,15 @@ use crate::lower::in_use::InUse;
 use crate::options::Place;
 use crate::resolve::World;
 use crate::resolve::gateway::Gateways;
-use crate::resolve::http_route::HttpRoute;
 use crate::resolve::policy::ResolvedPolicy;
+use crate::resolve::route::Route;
+use crate::store::ObjectRef;
 
 pub use backend::BackendStatus;
 pub(crate) use condition::Conditions;
 pub use condition::{Blame, Condition, ConditionStatus, ConditionType, Reason};
 pub use gateway::{GatewayStatus, ListenerStatus};
+pub use listener_set::ListenerSetStatus;
 pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
 pub use route::{RouteParentStatus, RouteStatus};
 pub use unhappy::Unhappy;
@@ -38,22 +42,28 @@ pub struct Statuses {
     /// Of Gateways.
     #[serde(serialize_with = "by_text")]
     pub gateways: BTreeMap<ObjectName, GatewayStatus>,
-    /// Of HTTPRoute objects.
+    /// Of ListenerSets.
     #[serde(serialize_with = "by_text")]
-    pub http_routes: BTreeMap<ObjectName, RouteStatus>,
+    pub listener_sets: BTreeMap<ObjectName, ListenerSetStatus>,
+    /// Of routes of every kind.
+    #[serde(serialize_with = "by_text")]
+    pub routes: BTreeMap<ObjectRef, RouteStatus>,
     /// Of our backends.
     #[serde(serialize_with = "by_text")]
     pub backends: BTreeMap<ObjectName, BackendStatus>,
     /// Of our traffic policies.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,
+    /// Of BackendTLSPolicy objects.
+    #[serde(serialize_with = "by_text")]
+    pub backend_tls_policies: BTreeMap<ObjectName, PolicyStatus>,
 }
 
 impl Statuses {
     pub(crate) fn of(
         world: &World<'_>,
         gateways: &Gateways<'_>,
-        routes: &[HttpRoute<'_>],
+        routes: &[Route<'_>],
         policies: &[ResolvedPolicy<'_>],
         model: &Model,
     ) -> Self {
@@ -61,7 +71,7 @@ impl Statuses {
         let in_use = LazyCell::new(|| InUse::of(model));
         let routes = routes.iter().map(|route| {
             let status = RouteStatus::of(route, controller_name);
-            (route.name.clone(), status)
+            (route.object_ref(), status)
         });
         let policies = policies.iter().filter(|policy| !policy.targets.is_empty());
         let policies = policies.map(|policy| {
@@ -74,11 +84,17 @@ impl Statuses {
             let status = BackendStatus::of(generation, lowered.as_ref().err());
             ((*name).clone(), status)
         });
+        let sets = gateways.sets.iter();
+        let listener_sets = sets
+            .map(|set| (set.name.clone(), ListenerSetStatus::of(set, gateways)))
+            .collect();
         Self {
-            gateways: gateway_statuses(world, gateways),
-            http_routes: routes.collect(),
+            gateways: gateway_statuses(world, gateways, &listener_sets),
+            listener_sets,
+            routes: routes.collect(),
             backends: backends.collect(),
             traffic_policies: policies.collect(),
+            backend_tls_policies: backend_tls::statuses(world, model),
         }
     }
 }
@@ -87,10 +103,22 @@ impl Statuses {
 fn gateway_statuses(
     world: &World<'_>,
     gateways: &Gateways<'_>,
+    sets: &BTreeMap<ObjectName, ListenerSetStatus>,
 ) -> BTreeMap<ObjectName, GatewayStatus> {
-    let ours = gateways.list.iter();
+    let mut attached = vec![0; gateways.list.len()];
+    for set in &gateways.sets {
+        if let Ok(gateway) = set.gateway
+            && sets[set.name].is_accepted()
+        {
+            attached[gateway] += 1;
+        }
+    }
+    let ours = gateways.list.iter().zip(attached);
     let mut statuses: BTreeMap<_, _> = ours
-        .map(|gateway| (gateway.name.clone(), GatewayStatus::of(gateway)))
+        .map(|(gateway, attached)| {
+            let status = GatewayStatus::of(gateway, attached);
+            (gateway.name.clone(), status)
+        })
         .collect();
     if let Place::Machine { .. } = world.options.place {
         for (name, gateway) in &world.store.gateways {
@@ -102,9 +130,10 @@ fn gateway_statuses(
     statuses
 }
 
-fn by_text<S, T>(map: &BTreeMap<ObjectName, T>, serializer: S) -> Result<S::Ok, S::Error>
+fn by_text<S, K, T>(map: &BTreeMap<K, T>, serializer: S) -> Result<S::Ok, S::Error>
 where
     S: serde::Serializer,
+    K: ToString,
     T: Serialize,
 {
     serializer.collect_map(map.iter().map(|(name, status)| (name.to_string(), status)))

@@ -62,7 +62,6 @@ impl PolicyStatus {
         controller_name: &str,
         in_use: &InUse<'_>,
     ) -> Self {
-        let generation = policy.object.metadata.generation;
         let ancestors = policy.targets.iter().map(|target| PolicyAncestorStatus {
             ancestor_ref: AncestorReference {
                 group: target.reference.group.clone(),
@@ -72,7 +71,7 @@ impl PolicyStatus {
                 section_name: target.reference.section_name.clone(),
             },
             controller_name: controller_name.to_owned(),
-            conditions: conditions(generation, target, in_use),
+            conditions: conditions(policy, target, in_use),
         });
         Self {
             ancestors: ancestors.collect(),
@@ -80,30 +79,52 @@ impl PolicyStatus {
     }
 }
 
-fn conditions(generation: i64, target: &ResolvedTarget<'_>, in_use: &InUse<'_>) -> Vec<Condition> {
-    let conditions = Conditions::of(generation);
-    let conditions = match &target.outcome {
-        Ok(policy) => {
-            let conditions =
-                conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid");
-            if in_use.has(&policy.target) {
-                conditions.happy(Type::Attached, Reason::Attached, "the policy has an effect")
-            } else {
-                let message = "the target carries no traffic: see its own conditions";
-                let unused = Problem::new(Reason::NotInUse, "", message);
-                conditions.unhappy(Type::Attached, &[unused])
-            }
-        }
-        Err(problem) => {
-            let problem = slice::from_ref(problem);
-            let conditions = conditions.unhappy(Type::Accepted, problem);
+fn conditions(
+    policy: &ResolvedPolicy<'_>,
+    target: &ResolvedTarget<'_>,
+    in_use: &InUse<'_>,
+) -> Vec<Condition> {
+    let conditions = Conditions::of(policy.object.metadata.generation);
+    let conditions = match &target.refusal {
+        None => conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid"),
+        Some(problem) => {
+            let conditions = conditions.unhappy(Type::Accepted, slice::from_ref(problem));
             // What was lost to another policy, the last condition says.
-            let conditions = match &*target.lost {
+            match &*target.lost {
                 [] => conditions,
                 _ => conditions.that_follows(),
-            };
-            conditions.unhappy(Type::Attached, problem).that_follows()
+            }
         }
     };
+    let conditions = attached(conditions, target, in_use);
+    let conditions = match &*policy.refs {
+        _ if policy.object.spec.jwt.is_none() => conditions,
+        [] => conditions.happy(
+            Type::ResolvedRefs,
+            Reason::ResolvedRefs,
+            "every reference leads somewhere",
+        ),
+        refs => conditions.unhappy(Type::ResolvedRefs, refs),
+    };
     conditions.unhappy(Type::Conflicted, &target.lost).done()
+}
+
+fn attached(conditions: Conditions, target: &ResolvedTarget<'_>, in_use: &InUse<'_>) -> Conditions {
+    match (&target.policy, &target.refusal) {
+        (Some(policy), refusal) if in_use.has(&policy.target) => {
+            let effect = match refusal {
+                None => "the policy has an effect",
+                Some(_) => "what the policy says of tokens has an effect, and nothing else",
+            };
+            conditions.happy(Type::Attached, Reason::Attached, effect)
+        }
+        (None, Some(problem)) => conditions
+            .unhappy(Type::Attached, slice::from_ref(problem))
+            .that_follows(),
+        _ => {
+            let message = "the target carries no traffic: see its own conditions";
+            let unused = Problem::new(Reason::NotInUse, "", message);
+            conditions.unhappy(Type::Attached, &[unused])
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::ParentReference;
 use crate::problem::{self, Problem};
-use crate::resolve::http_route::{HttpRoute, RouteParent};
+use crate::resolve::route::{Route, RouteParent};
 
 /// The status of a route: our entries of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -29,7 +29,7 @@ pub struct RouteParentStatus {
 }
 
 impl RouteStatus {
-    pub(crate) fn of(route: &HttpRoute<'_>, controller_name: &str) -> Self {
+    pub(crate) fn of(route: &Route<'_>, controller_name: &str) -> Self {
         let verdict = Verdict::on(route);
         let parents = route.parents.iter().map(|parent| RouteParentStatus {
             parent_ref: parent.reference.clone(),
@@ -53,7 +53,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn on(route: &HttpRoute<'_>) -> Self {
+    fn on(route: &Route<'_>) -> Self {
         let problems = route.rules.iter().flat_map(|rule| &rule.problems);
         let (refusals, dropped) = if route.is_refused() {
             let all = route.refusals.iter().chain(problems);
@@ -71,7 +71,7 @@ impl Verdict {
 }
 
 /// The message starts as Gateway API wants it to.
-fn dropped(route: &HttpRoute<'_>) -> Option<Problem> {
+fn dropped(route: &Route<'_>) -> Option<Problem> {
     let rules = route.rules.iter().enumerate();
     let dropped: Vec<_> = rules
         .filter(|(_, rule)| !rule.problems.is_empty())
@@ -87,12 +87,8 @@ fn dropped(route: &HttpRoute<'_>) -> Option<Problem> {
     })
 }
 
-fn conditions(
-    route: &HttpRoute<'_>,
-    parent: &RouteParent<'_>,
-    verdict: &Verdict,
-) -> Vec<Condition> {
-    let conditions = Conditions::of(route.object.metadata.generation);
+fn conditions(route: &Route<'_>, parent: &RouteParent<'_>, verdict: &Verdict) -> Vec<Condition> {
+    let conditions = Conditions::of(route.metadata.generation);
     let accepted = match (&parent.attached, &*verdict.refusals) {
         (Err(problem), _) => conditions.unhappy(Type::Accepted, slice::from_ref(problem)),
         (Ok(_), []) => conditions.happy(Type::Accepted, Reason::Accepted, "the route is attached"),

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use xds::model::ObjectName;
-
 use super::{Blame, Condition, ConditionType, Reason, Statuses};
-use crate::api::{self, ParentReference, Resource};
+use crate::api::{self, ParentReference};
 use crate::store::ObjectRef;
 
 /// One condition that is not as it should be.
@@ -42,42 +40,64 @@ impl Statuses {
     /// Every condition that is not as it should be and does not just follow from another one.
     pub fn unhappy(&self) -> impl Iterator<Item = Unhappy<'_>> {
         let gateways = self.gateways.iter().flat_map(|(name, status)| {
-            let listeners = status.listeners.iter().flat_map(|listener| {
+            let object = ObjectRef::of::<api::Gateway>(name);
+            let whole = among(&object, None, &status.conditions);
+            let listeners = status.listeners.iter().flat_map(move |listener| {
                 let part = format!("listener {}", listener.name);
-                among::<api::Gateway>(name, Some(part), &listener.conditions)
+                among(&object, Some(part), &listener.conditions)
             });
-            among::<api::Gateway>(name, None, &status.conditions).chain(listeners)
+            whole.chain(listeners)
         });
-        let routes = self.http_routes.iter().flat_map(|(name, status)| {
-            status.parents.iter().flat_map(|parent| {
+        let sets = self.listener_sets.iter().flat_map(|(name, status)| {
+            let object = ObjectRef::of::<api::ListenerSet>(name);
+            let whole = among(&object, None, &status.conditions);
+            let listeners = status.listeners.iter().flat_map(move |listener| {
+                let part = format!("listener {}", listener.name);
+                among(&object, Some(part), &listener.conditions)
+            });
+            whole.chain(listeners)
+        });
+        let routes = self.routes.iter().flat_map(|(object, status)| {
+            status.parents.iter().flat_map(move |parent| {
                 let part = Some(parent_text(&parent.parent_ref));
-                among::<api::HttpRoute>(name, part, &parent.conditions)
+                among(object, part, &parent.conditions)
             })
         });
-        let backends = self
-            .backends
-            .iter()
-            .flat_map(|(name, status)| among::<api::Backend>(name, None, &status.conditions));
+        let backends = self.backends.iter().flat_map(|(name, status)| {
+            let object = ObjectRef::of::<api::Backend>(name);
+            among(&object, None, &status.conditions)
+        });
         let policies = self.traffic_policies.iter().flat_map(|(name, status)| {
-            status.ancestors.iter().flat_map(|ancestor| {
+            let object = ObjectRef::of::<api::TrafficPolicy>(name);
+            status.ancestors.iter().flat_map(move |ancestor| {
                 let part = Some(format!("target {}", ancestor.ancestor_ref));
-                among::<api::TrafficPolicy>(name, part, &ancestor.conditions)
+                among(&object, part, &ancestor.conditions)
             })
         });
+        let backend_tls = self.backend_tls_policies.iter().flat_map(|(name, status)| {
+            let object = ObjectRef::of::<api::BackendTlsPolicy>(name);
+            status.ancestors.iter().flat_map(move |ancestor| {
+                let part = Some(format!("for {}", ancestor.ancestor_ref));
+                among(&object, part, &ancestor.conditions)
+            })
+        });
+        let policies = policies.chain(backend_tls);
+        let gateways = gateways.chain(sets);
         gateways.chain(routes).chain(backends).chain(policies)
     }
 }
 
-fn among<'a, T: Resource>(
-    name: &'a ObjectName,
+fn among<'a>(
+    object: &ObjectRef,
     part: Option<String>,
     conditions: &'a [Condition],
-) -> impl Iterator<Item = Unhappy<'a>> + use<'a, T> {
+) -> impl Iterator<Item = Unhappy<'a>> + use<'a> {
+    let object = object.clone();
     conditions
         .iter()
         .filter(|condition| condition.is_unhappy() && condition.blame == Blame::Own)
         .map(move |condition| Unhappy {
-            object: ObjectRef::of::<T>(name),
+            object: object.clone(),
             part: part.clone(),
             field: condition.field.as_deref(),
             condition: condition.kind,

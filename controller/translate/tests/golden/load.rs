@@ -1,17 +1,24 @@
 //! The objects of a case: admitted, or for cases of what no file gets past `admit` with (but a
-//! cluster with other definitions might hold) only parsed.
+//! cluster with other definitions might hold) only parsed. `@web.crt` stands for the file of that name
+//! in `tests/pem`, in base64.
 
+use std::fs;
+use std::path::Path;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use translate::Object;
 use translate::admit::{Severity, Source, admit};
 use translate::api::{
-    Backend, EndpointSlice, Gateway, HttpRoute, ReferenceGrant, Secret, Service, TrafficPolicy,
+    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GrpcRoute, HttpRoute, ListenerSet,
+    ReferenceGrant, Secret, Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
 };
 
 use super::yaml;
 
 pub(crate) fn objects(text: &str) -> Vec<Object> {
+    let text = &*with_files(text);
     if text.lines().any(|line| line == "#! unadmitted") {
         return yaml::documents(text).into_iter().map(parsed).collect();
     }
@@ -26,6 +33,17 @@ pub(crate) fn objects(text: &str) -> Vec<Object> {
         .collect()
 }
 
+fn with_files(text: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pem");
+    let files = fs::read_dir(folder).expect("the folder is there");
+    files.fold(text.to_owned(), |text, file| {
+        let path = file.expect("an entry can be read").path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        let bytes = fs::read(&path).expect("a file can be read");
+        text.replace(&format!("@{name}"), &BASE64_STANDARD.encode(bytes))
+    })
+}
+
 fn parsed(mut object: Value) -> Object {
     let namespace = &mut object["metadata"]["namespace"];
     if namespace.is_null() {
@@ -34,8 +52,14 @@ fn parsed(mut object: Value) -> Object {
     let kind = object["kind"].as_str().expect("a kind").to_owned();
     match &*kind {
         "Gateway" => typed::<Gateway>(object),
+        "ListenerSet" => typed::<ListenerSet>(object),
+        "BackendTLSPolicy" => typed::<BackendTlsPolicy>(object),
         "EndpointSlice" => typed::<EndpointSlice>(object),
         "HTTPRoute" => typed::<HttpRoute>(object),
+        "GRPCRoute" => typed::<GrpcRoute>(object),
+        "TLSRoute" => typed::<TlsRoute>(object),
+        "TCPRoute" => typed::<TcpRoute>(object),
+        "UDPRoute" => typed::<UdpRoute>(object),
         "ReferenceGrant" => typed::<ReferenceGrant>(object),
         "Service" => typed::<Service>(object),
         "Secret" => typed::<Secret>(object),

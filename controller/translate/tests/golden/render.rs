@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Write as _};
 
 use translate::Translation;
-use translate::status::{Blame, Condition, Statuses};
-use xds::model::Model;
+use translate::status::{Blame, Condition, ListenerStatus, PolicyStatus, Statuses};
+use xds::model::{Model, ObjectName};
 
 use super::debug_text;
 
@@ -33,24 +33,20 @@ fn statuses(out: &mut String, statuses: &Statuses) {
                 format_args!("address {} {}", address.kind, address.value),
             );
         }
-        conditions(out, 1, &status.conditions);
-        for listener in &status.listeners {
-            let kinds: Vec<&str> = listener
-                .supported_kinds
-                .iter()
-                .map(|it| &*it.kind)
-                .collect();
-            let (name, attached) = (&listener.name, listener.attached_routes);
-            line(
-                out,
-                1,
-                format_args!("listener {name}: attached {attached}, kinds {kinds:?}"),
-            );
-            conditions(out, 2, &listener.conditions);
+        if status.attached_listener_sets > 0 {
+            let sets = status.attached_listener_sets;
+            line(out, 1, format_args!("listener sets: {sets}"));
         }
+        conditions(out, 1, &status.conditions);
+        listeners(out, &status.listeners);
     }
-    for (name, status) in &statuses.http_routes {
-        line(out, 0, format_args!("HTTPRoute {name}"));
+    for (name, status) in &statuses.listener_sets {
+        line(out, 0, format_args!("ListenerSet {name}"));
+        conditions(out, 1, &status.conditions);
+        listeners(out, &status.listeners);
+    }
+    for (object, status) in &statuses.routes {
+        line(out, 0, object);
         for parent in &status.parents {
             let reference = serde_json::to_string(&parent.parent_ref).expect("plain data");
             line(
@@ -65,8 +61,27 @@ fn statuses(out: &mut String, statuses: &Statuses) {
         line(out, 0, format_args!("Backend {name}"));
         conditions(out, 1, &status.conditions);
     }
-    for (name, status) in &statuses.traffic_policies {
-        line(out, 0, format_args!("TrafficPolicy {name}"));
+    policies(out, "TrafficPolicy", &statuses.traffic_policies);
+    policies(out, "BackendTLSPolicy", &statuses.backend_tls_policies);
+}
+
+fn listeners(out: &mut String, listeners: &[ListenerStatus]) {
+    for listener in listeners {
+        let kinds = listener.supported_kinds.iter().map(|it| &*it.kind);
+        let kinds: Vec<&str> = kinds.collect();
+        let (name, attached) = (&listener.name, listener.attached_routes);
+        line(
+            out,
+            1,
+            format_args!("listener {name}: attached {attached}, kinds {kinds:?}"),
+        );
+        conditions(out, 2, &listener.conditions);
+    }
+}
+
+fn policies(out: &mut String, kind: &str, policies: &BTreeMap<ObjectName, PolicyStatus>) {
+    for (name, status) in policies {
+        line(out, 0, format_args!("{kind} {name}"));
         for ancestor in &status.ancestors {
             let (target, by) = (&ancestor.ancestor_ref, &ancestor.controller_name);
             line(out, 1, format_args!("{target} ({}) by {by}", target.group));

@@ -228,3 +228,45 @@ fn findings_read_well() {
     );
     assert_eq!(reload.findings[0].severity, Severity::Error);
 }
+
+fn policy(jwt: &str) -> String {
+    format!(
+        "apiVersion: gateway-system.io/v1alpha1
+kind: TrafficPolicy
+metadata: {{name: tokens}}
+spec:
+  targetRefs:
+    - {{group: gateway.networking.k8s.io, kind: HTTPRoute, name: shop}}
+    - {{kind: nonsense}}
+  jwt: {jwt}
+"
+    )
+}
+
+#[test]
+fn a_refused_rule_about_tokens_lets_nobody_in() {
+    let mut configuration = Configuration::default();
+    let refused = policy("{providers: [{name: a}]}");
+    let reload = load(&mut configuration, &[("a.yaml", &refused)]);
+    assert!(reload.changed);
+    assert_eq!(reasons(&reload).last(), Some(&Reason::RefusesAll));
+    let in_force = |configuration: &Configuration| {
+        let policies = configuration.store().traffic_policies.values();
+        let jwt = policies.filter_map(|it| it.spec.jwt.clone());
+        jwt.map(|it| it.providers.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(in_force(&configuration), [0]);
+    let again = load(&mut configuration, &[("a.yaml", &refused)]);
+    assert!(!again.changed && again.findings.is_empty());
+
+    let good = "{providers: [{name: a, issuer: a, jwks: {remote: {url: \"https://a.test\"}}}]}";
+    let good = policy(good).replace("    - {kind: nonsense}\n", "");
+    assert!(load(&mut configuration, &[("a.yaml", &good)]).changed);
+    assert_eq!(in_force(&configuration), [1]);
+    let reload = load(&mut configuration, &[("a.yaml", &refused)]);
+    assert!(!reload.changed, "the previous version holds");
+    assert_eq!(reasons(&reload).last(), Some(&Reason::PreviousKept));
+
+    assert!(load(&mut configuration, &[]).changed);
+    assert_eq!(in_force(&configuration), [0; 0]);
+}

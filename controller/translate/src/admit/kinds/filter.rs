@@ -9,8 +9,8 @@ use crate::api::{
     PathModifier, PathModifierType, RedirectFilter, RewriteFilter,
 };
 
-/// The filters of one rule or backend.
-pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter]) {
+/// The filters of one rule or backend, each of one of `types`.
+pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter], types: &[&str]) {
     check.at_most("filters", filters.len(), MAX_FILTERS);
     check.distinct("filters", filters, "type", |filter| {
         let once = !matches!(
@@ -27,12 +27,15 @@ pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter]) {
         let text = "has RequestRedirect and URLRewrite: a redirect is never sent on, keep one";
         check.field("filters", |check| check.refuse(text));
     }
-    check.each("filters", filters, filter);
+    check.each("filters", filters, |check, given| {
+        filter(check, given, types);
+    });
 }
 
-fn filter(check: &mut Check, filter: &HttpRouteFilter) {
-    if filter.kind == FilterType::Unknown {
-        check.field("type", |check| check.refuse_all_but(&TYPES));
+fn filter(check: &mut Check, filter: &HttpRouteFilter, types: &[&str]) {
+    let mut known = false;
+    check.field("type", |check| known = check.is_one_of(types));
+    if !known {
         return;
     }
     for (field, kind, given) in [
@@ -326,7 +329,8 @@ const MAX_CORS: usize = 64;
 const MAX_ORIGIN: usize = 253;
 const MAX_PATH: usize = 1024;
 const SCHEMES: [&str; 2] = ["http", "https"];
-const TYPES: [&str; 8] = [
+/// The types of filters that an HTTPRoute has.
+pub(super) const HTTP: [&str; 8] = [
     "RequestHeaderModifier",
     "ResponseHeaderModifier",
     "RequestMirror",
@@ -334,6 +338,13 @@ const TYPES: [&str; 8] = [
     "URLRewrite",
     "CORS",
     "ExternalAuth",
+    "ExtensionRef",
+];
+/// The types of filters that a GRPCRoute has.
+pub(super) const GRPC: [&str; 4] = [
+    "RequestHeaderModifier",
+    "ResponseHeaderModifier",
+    "RequestMirror",
     "ExtensionRef",
 ];
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];

@@ -3,25 +3,29 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use super::gateway_tls::tls;
+use super::listener::{domain_prefixed, listeners, option_value, selector, values};
 use super::{Admissible, reference};
 use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
-use crate::api::{
-    AllowedRoutes, FromNamespaces, Gateway, GatewayAddress, GatewayInfrastructure, Listener,
-    ListenerTls, TlsMode,
-};
+use crate::api::{AllowedListeners, Gateway, GatewayAddress, GatewayInfrastructure};
 
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
-    const UNSUPPORTED: &'static [&'static str] =
-        &["spec.allowedListeners", "spec.defaultScope", "spec.tls"];
+    const UNSUPPORTED: &'static [&'static str] = &["spec.defaultScope"];
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             let class = Some(self.spec.gateway_class_name.as_str());
             check.fits_field("gatewayClassName", class, syntax::object_name);
             listeners(check, &self.spec.listeners);
+            check.field("allowedListeners", |check| {
+                allowed_listeners(check, &self.spec.allowed_listeners);
+            });
+            if let Some(given) = &self.spec.tls {
+                check.field("tls", |check| tls(check, given));
+            }
             addresses(check, &self.spec.addresses);
             if let Some(given) = &self.spec.infrastructure {
                 check.field("infrastructure", |check| infrastructure(check, given));
@@ -30,97 +34,10 @@ impl Admissible for Gateway {
     }
 }
 
-fn listeners(check: &mut Check, listeners: &[Listener]) {
-    if listeners.is_empty() {
-        check.missing("listeners", "is missing: at least one listener is needed");
-    }
-    check.at_most("listeners", listeners.len(), MAX_LISTENERS);
-    check.distinct("listeners", listeners, "name", |listener| {
-        Some(&listener.name)
-    });
-    check.distinct(
-        "listeners",
-        listeners,
-        "port, protocol and hostname",
-        |listener| Some((listener.port, &listener.protocol, &listener.hostname)),
-    );
-    check.each("listeners", listeners, listener);
-}
-
-fn listener(check: &mut Check, listener: &Listener) {
-    check.fits_field("name", Some(&listener.name), syntax::subdomain);
-    check.fits_field("protocol", Some(&listener.protocol), protocol);
-    let hostname = listener.hostname.as_deref();
-    check.fits_field("hostname", hostname, syntax::hostname);
-    let protocol = listener.protocol.as_str();
-    if hostname.is_some() && matches!(protocol, "TCP" | "UDP") {
-        let text = format!("goes with HTTP, HTTPS and TLS: remove it, {protocol} knows no hosts");
-        check.field("hostname", |check| check.refuse(text));
-    }
-    match &listener.tls {
-        Some(tls) => check.field("tls", |check| self::tls(check, protocol, tls)),
-        None if protocol == "TLS" => {
-            check.missing("tls", "is missing: protocol TLS needs tls with a mode");
-        }
-        None => {}
-    }
-    check.field("allowedRoutes", |check| {
-        allowed_routes(check, &listener.allowed_routes);
-    });
-}
-
-fn tls(check: &mut Check, protocol: &str, tls: &ListenerTls) {
-    if matches!(protocol, "HTTP" | "TCP" | "UDP") {
-        check.refuse(format!(
-            "goes with HTTPS and TLS: remove it, or change the protocol from {protocol}"
-        ));
-    }
-    if protocol == "HTTPS" && tls.mode != TlsMode::Terminate {
-        let text = "must be Terminate for HTTPS: use protocol TLS to pass TLS through";
-        check.field("mode", |check| check.refuse(text));
-    }
-    let bare = tls.certificate_refs.is_empty() && tls.options.is_empty();
-    if tls.mode == TlsMode::Terminate && bare {
-        check.missing(
-            "certificateRefs",
-            "is missing: to terminate TLS, name a Secret with the certificate",
-        );
-    }
-    check.at_most(
-        "certificateRefs",
-        tls.certificate_refs.len(),
-        MAX_CERTIFICATES,
-    );
-    check.each("certificateRefs", &tls.certificate_refs, reference::secret);
-    check.at_most("options", tls.options.len(), MAX_OPTIONS);
-    values(check, "options", &tls.options, option_value);
-}
-
-fn allowed_routes(check: &mut Check, allowed: &AllowedRoutes) {
-    check.at_most("kinds", allowed.kinds.len(), MAX_KINDS);
-    check.each("kinds", &allowed.kinds, |check, kind| {
-        reference::group_and_kind(check, &kind.group, &kind.kind);
-    });
+fn allowed_listeners(check: &mut Check, allowed: &AllowedListeners) {
     check.field("namespaces", |check| {
         let given = &allowed.namespaces;
-        match (given.from, &given.selector) {
-            (FromNamespaces::None, _) => {
-                check.field("from", |check| {
-                    check.refuse_all_but(&["All", "Selector", "Same"]);
-                });
-            }
-            (FromNamespaces::Selector, None) => {
-                check.field("from", |check| {
-                    check.warn("Selector without a selector lets no namespace in: add one");
-                });
-            }
-            (FromNamespaces::All | FromNamespaces::Same, Some(_)) => {
-                check.field("selector", |check| {
-                    check.warn("has no effect: it needs `from: Selector`");
-                });
-            }
-            _ => {}
-        }
+        selector(check, given.from, given.selector.as_ref());
     });
 }
 
@@ -178,24 +95,6 @@ fn keys(check: &mut Check, name: &'static str, entries: &BTreeMap<String, String
     });
 }
 
-fn values(
-    check: &mut Check,
-    name: &'static str,
-    entries: &BTreeMap<String, String>,
-    form: fn(&str) -> syntax::Verdict,
-) {
-    check.field(name, |check| {
-        for (key, value) in entries {
-            check.entry(key, |check| check.fits(value, form));
-        }
-    });
-}
-
-/// The value of an annotation or of an option.
-fn option_value(text: &str) -> syntax::Verdict {
-    syntax::length(text, 0, MAX_VALUE)
-}
-
 /// An address that is for an implementation to understand.
 fn named_address(text: &str) -> syntax::Verdict {
     syntax::length(text, 0, MAX_ADDRESS)
@@ -206,37 +105,7 @@ fn ip_address(text: &str) -> syntax::Verdict {
     parsed.map_err(|_| format!("`{text}` is not an IP address: write one, or type: Hostname"))
 }
 
-/// A protocol is a word, or one with a domain of its own.
-fn protocol(text: &str) -> syntax::Verdict {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    let is_word = !text.is_empty() && text.len() <= 255 && text.chars().all(word);
-    if (is_word && !text.starts_with('-') && !text.ends_with('-')) || domain_prefixed(text).is_ok()
-    {
-        return Ok(());
-    }
-    Err(format!(
-        "`{text}` is not a protocol: use HTTP, HTTPS, TLS, TCP or UDP"
-    ))
-}
-
-fn domain_prefixed(text: &str) -> syntax::Verdict {
-    let valid = text
-        .split_once('/')
-        .is_some_and(|(domain, rest)| syntax::subdomain(domain).is_ok() && !rest.is_empty());
-    if valid {
-        return Ok(());
-    }
-    Err(format!(
-        "`{text}` is not a type: use IPAddress, Hostname, or one with a domain such as example.com/x"
-    ))
-}
-
-const MAX_LISTENERS: usize = 64;
-const MAX_CERTIFICATES: usize = 64;
-const MAX_OPTIONS: usize = 16;
-const MAX_KINDS: usize = 8;
 const MAX_ADDRESSES: usize = 16;
 const MAX_ADDRESS: usize = 253;
-const MAX_VALUE: usize = 4096;
 const MAX_LABELS: usize = 8;
 const MAX_ANNOTATIONS: usize = 16;

@@ -1,13 +1,22 @@
 //! The kinds that are read, and what each asks for.
 
+mod backend_tls_policy;
 mod core;
 mod filter;
 mod gateway;
+mod gateway_tls;
+mod grpc_route;
+mod header_match;
 mod http_route;
+mod l4_route;
+mod listener;
+mod listener_set;
 mod own;
 mod path_match;
 mod reference;
 mod reference_grant;
+mod route_rules;
+mod session;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,8 +27,9 @@ use super::finding::Remark;
 use super::schema::Schema;
 use super::typed;
 use crate::api::{
-    Backend, ConfigMap, EndpointSlice, Gateway, HttpRoute, Namespace, ReferenceGrant, Resource,
-    Secret, Service, TrafficPolicy,
+    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GrpcRoute, HttpRoute,
+    ListenerSet, Namespace, ReferenceGrant, Resource, Secret, Service, TcpRoute, TlsRoute,
+    TrafficPolicy, UdpRoute,
 };
 use crate::store::Object;
 
@@ -44,6 +54,12 @@ pub(crate) trait Admissible:
         None
     }
 
+    /// What holds in the place of a refused object that was not there before: nothing, unless its
+    /// absence would let someone in.
+    fn stand_in(_written: &Value) -> Option<Self> {
+        None
+    }
+
     /// What the form of a name is.
     fn check_name(name: &str) -> Result<(), String> {
         super::syntax::subdomain(name)
@@ -62,6 +78,7 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     pub(crate) check_name: fn(&str) -> Result<(), String>,
     pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
+    pub(crate) stand_in: fn(&Value) -> Option<Object>,
 }
 
 impl Kind {
@@ -74,6 +91,7 @@ impl Kind {
             namespaced: T::NAMESPACED,
             check_name: T::check_name,
             read: typed::read::<T>,
+            stand_in: |written| T::stand_in(written).map(Into::into),
         }
     }
 
@@ -93,9 +111,15 @@ impl Kind {
 }
 
 /// Every kind that is read.
-pub(crate) static KINDS: [Kind; 10] = [
+pub(crate) static KINDS: [Kind; 16] = [
     Kind::of::<Gateway>(),
     Kind::of::<HttpRoute>(),
+    Kind::of::<GrpcRoute>(),
+    Kind::of::<TlsRoute>(),
+    Kind::of::<TcpRoute>(),
+    Kind::of::<UdpRoute>(),
+    Kind::of::<ListenerSet>(),
+    Kind::of::<BackendTlsPolicy>(),
     Kind::of::<ReferenceGrant>(),
     Kind::of::<Service>(),
     Kind::of::<EndpointSlice>(),

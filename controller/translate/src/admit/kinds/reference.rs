@@ -3,7 +3,10 @@
 use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
-use crate::api::{BackendObjectReference, HttpBackendRef, ParentReference, SecretObjectReference};
+use crate::api::{
+    BackendObjectReference, BackendRef, BackendReference, HttpBackendRef, ObjectReference,
+    ParentReference, SecretObjectReference,
+};
 
 /// What a route attaches to.
 pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
@@ -59,65 +62,39 @@ fn fields(parent: &ParentReference) -> (bool, bool) {
     (parent.section_name.is_some(), parent.port.is_some())
 }
 
-/// A backend of an HTTP rule, without its filters.
+/// A backend of an HTTP or gRPC rule, without its filters.
 pub(super) fn http_backend(check: &mut Check, backend: &HttpBackendRef) {
-    let HttpBackendRef {
-        group,
-        kind,
-        namespace,
-        name,
-        port,
-        ..
-    } = backend;
-    backend_fields(
-        check,
-        group,
-        kind,
-        namespace.as_deref(),
-        name,
-        port.is_some(),
-    );
-    if backend.weight > MAX_WEIGHT {
-        let text = format!("{} is too large: write 0 to {MAX_WEIGHT}", backend.weight);
-        check.field("weight", |check| check.refuse(text));
-    }
+    backend_fields(check, backend.into());
+    weight(check, backend.weight);
+}
+
+/// A backend of a rule that looks at connections alone.
+pub(super) fn l4_backend(check: &mut Check, backend: &BackendRef) {
+    backend_fields(check, backend.into());
+    weight(check, backend.weight);
 }
 
 /// A backend that requests are copied to.
 pub(super) fn backend(check: &mut Check, backend: &BackendObjectReference) {
-    let BackendObjectReference {
-        group,
-        kind,
-        namespace,
-        name,
-        port,
-    } = backend;
-    backend_fields(
-        check,
-        group,
-        kind,
-        namespace.as_deref(),
-        name,
-        port.is_some(),
-    );
+    backend_fields(check, backend.into());
 }
 
-fn backend_fields(
-    check: &mut Check,
-    group: &str,
-    kind: &str,
-    namespace: Option<&str>,
-    name: &str,
-    has_port: bool,
-) {
-    group_and_kind(check, group, kind);
-    check.fits_field("name", Some(name), syntax::object_name);
-    check.fits_field("namespace", namespace, syntax::label);
-    if group.is_empty() && kind == "Service" && !has_port {
+fn backend_fields(check: &mut Check, backend: BackendReference<'_>) {
+    group_and_kind(check, backend.group, backend.kind);
+    check.fits_field("name", Some(backend.name), syntax::object_name);
+    check.fits_field("namespace", backend.namespace, syntax::label);
+    if backend.group.is_empty() && backend.kind == "Service" && backend.port.is_none() {
         check.missing(
             "port",
             "is missing: a Service has to be named with one of its ports",
         );
+    }
+}
+
+fn weight(check: &mut Check, weight: u32) {
+    if weight > MAX_WEIGHT {
+        let text = format!("{weight} is too large: write 0 to {MAX_WEIGHT}");
+        check.field("weight", |check| check.refuse(text));
     }
 }
 
@@ -128,11 +105,19 @@ pub(super) fn secret(check: &mut Check, secret: &SecretObjectReference) {
     check.fits_field("namespace", secret.namespace.as_deref(), syntax::label);
 }
 
+/// A reference to an object, maybe of another namespace.
+pub(super) fn object(check: &mut Check, object: &ObjectReference) {
+    group_and_kind(check, &object.group, &object.kind);
+    check.fits_field("name", Some(&object.name), syntax::object_name);
+    check.fits_field("namespace", object.namespace.as_deref(), syntax::label);
+}
+
 /// Group and kind of whatever is referred to.
 pub(super) fn group_and_kind(check: &mut Check, group: &str, kind: &str) {
     check.fits_field("group", Some(group), syntax::group);
     check.fits_field("kind", Some(kind), syntax::kind);
-    let slip = group.is_empty() && matches!(kind, "Gateway" | "HTTPRoute" | "Backend");
+    let slip =
+        group.is_empty() && (matches!(kind, "Gateway" | "Backend") || kind.ends_with("Route"));
     if slip {
         let text = "is missing: the empty group holds Kubernetes' core kinds alone";
         check.field("group", |check| check.refuse_for(Reason::Required, text));

@@ -248,7 +248,7 @@ fn list(values: &[Value]) -> String {
 }
 
 /// What patterns of our definitions ask for, in words.
-const KNOWN_PATTERNS: [(&str, &str); 3] = [
+const KNOWN_PATTERNS: [(&str, &str); 11] = [
     (
         "^([0-9]{1,5}(h|m|s|ms)){1,4}$",
         "a duration such as 1h, 1m30s or 250ms",
@@ -258,4 +258,33 @@ const KNOWN_PATTERNS: [(&str, &str); 3] = [
         "a DNS name in lower case",
     ),
     (r"^/[^\x00]+$", "an absolute path"),
+    (
+        r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        "a DNS name in lower case, exact or with `*.` in front",
+    ),
+    (
+        "^[a-zA-Z][-+.a-zA-Z0-9]*://[!-~]+$",
+        "a whole URI such as spiffe://cluster.local/ns/a/sa/b",
+    ),
+    (
+        r#"^/[!-"$-~]*$"#,
+        "a path that starts with `/`, without spaces and fragment",
+    ),
+    (
+        r#"^https?://[^/?#@\x00-\x20\x7f]+([/?][!-"$-~]*)?$"#,
+        "an http or https URL, without user and fragment",
+    ),
+    (
+        "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
+        "a name of letters, digits and !#$%&'*+-.^_`|~",
+    ),
+    (
+        "^[A-Za-z0-9._~-]+$",
+        "a name of letters, digits, `.`, `_`, `~` and `-`",
+    ),
+    ("^[ -~]*$", "printable ASCII"),
+    (
+        r"^[ !#-\[\]-~]+$",
+        "printable ASCII without quotes and backslashes",
+    ),
 ];

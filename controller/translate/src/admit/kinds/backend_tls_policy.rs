@@ -1,0 +1,128 @@
+//! BackendTLSPolicy.
+
+use super::{Admissible, reference};
+use crate::admit::check::Check;
+use crate::admit::syntax;
+use crate::api::{
+    BackendTlsPolicy, BackendTlsValidation, PolicyTargetReference, SubjectAltName,
+    SubjectAltNameType,
+};
+
+impl Admissible for BackendTlsPolicy {
+    const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
+
+    fn check(&self, check: &mut Check) {
+        check.field("spec", |check| {
+            targets(check, &self.spec.target_refs);
+            check.field("validation", |check| {
+                validation(check, &self.spec.validation);
+            });
+            if !self.spec.options.is_empty() {
+                check.field("options", |check| {
+                    check.warn("is not supported by this version: it has no effect");
+                });
+            }
+        });
+    }
+}
+
+fn targets(check: &mut Check, targets: &[PolicyTargetReference]) {
+    if targets.is_empty() {
+        check.missing("targetRefs", "is missing: name a Service or a Backend");
+    }
+    check.at_most("targetRefs", targets.len(), MAX_TARGETS);
+    check.each("targetRefs", targets, |check, target| {
+        reference::group_and_kind(check, &target.group, &target.kind);
+        check.fits_field("name", Some(&target.name), syntax::object_name);
+        let section = target.section_name.as_deref();
+        check.fits_field("sectionName", section, syntax::subdomain);
+        let is_same = |other: &&PolicyTargetReference| {
+            (&other.group, &other.kind, &other.name) == (&target.group, &target.kind, &target.name)
+        };
+        if section.is_none() && targets.iter().filter(is_same).count() > 1 {
+            check.missing(
+                "sectionName",
+                "is missing: the same target is named twice, so each must say which port",
+            );
+        }
+    });
+    check.distinct("targetRefs", targets, "target and section", |target| {
+        target.section_name.is_some().then_some(target)
+    });
+}
+
+fn validation(check: &mut Check, validation: &BackendTlsValidation) {
+    let references = &validation.ca_certificate_refs;
+    let well_known = validation.well_known_ca_certificates.as_deref();
+    let well_known = well_known.filter(|name| !name.is_empty());
+    match (references.is_empty(), well_known) {
+        (true, None) => check.missing(
+            "caCertificateRefs",
+            "is missing: name a ConfigMap with the certificates of those who vouch for the \
+             backend, or write `wellKnownCACertificates: System`",
+        ),
+        (false, Some(_)) => check.field("wellKnownCACertificates", |check| {
+            check.refuse("excludes caCertificateRefs: keep one of them");
+        }),
+        _ => {}
+    }
+    check.at_most("caCertificateRefs", references.len(), MAX_REFERENCES);
+    check.each("caCertificateRefs", references, |check, reference| {
+        reference::group_and_kind(check, &reference.group, &reference.kind);
+        check.fits_field("name", Some(&reference.name), syntax::object_name);
+    });
+    check.fits_field(
+        "hostname",
+        Some(&validation.hostname),
+        syntax::precise_hostname,
+    );
+    let names = &validation.subject_alt_names;
+    check.at_most("subjectAltNames", names.len(), MAX_NAMES);
+    check.each("subjectAltNames", names, subject_alt_name);
+}
+
+fn subject_alt_name(check: &mut Check, name: &SubjectAltName) {
+    let (hostname, uri) = (Some(name.hostname.as_str()), Some(name.uri.as_str()));
+    match name.kind {
+        SubjectAltNameType::Hostname => {
+            check.fits_field("hostname", hostname, syntax::hostname);
+            check.fits_field("uri", uri, empty);
+        }
+        SubjectAltNameType::Uri => {
+            check.fits_field("uri", uri, absolute_uri);
+            check.fits_field("hostname", hostname, empty);
+        }
+    }
+}
+
+fn empty(text: &str) -> syntax::Verdict {
+    if text.is_empty() {
+        return Ok(());
+    }
+    Err("does not go with this type: remove it, or change the type".to_owned())
+}
+
+/// A URI with a scheme and something after it, such as `spiffe://cluster.local/ns/a/sa/b`.
+fn absolute_uri(text: &str) -> syntax::Verdict {
+    syntax::length(text, 1, MAX_URI)?;
+    let is_scheme = |scheme: &str| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    };
+    let valid = text
+        .split_once("://")
+        .is_some_and(|(scheme, rest)| is_scheme(scheme) && !rest.is_empty());
+    if valid {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a whole URI: write one such as spiffe://cluster.local/ns/a/sa/b"
+    ))
+}
+
+const MAX_TARGETS: usize = 16;
+const MAX_REFERENCES: usize = 8;
+const MAX_NAMES: usize = 5;
+const MAX_URI: usize = 253;

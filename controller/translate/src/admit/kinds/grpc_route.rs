@@ -1,0 +1,98 @@
+//! GRPCRoute.
+
+use super::{Admissible, filter, header_match, reference, route_rules, session};
+use crate::admit::check::Check;
+use crate::admit::syntax;
+use crate::api::{GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, ValueMatchType};
+
+impl Admissible for GrpcRoute {
+    const UNSUPPORTED: &'static [&'static str] = &["spec.useDefaultGateways"];
+
+    fn check(&self, check: &mut Check) {
+        check.field("spec", |check| {
+            let spec = &self.spec;
+            reference::parents(check, &spec.parent_refs);
+            route_rules::hostnames(check, &spec.hostnames, MAX_HOSTNAMES);
+            route_rules::bounds(check, &spec.rules);
+            check.each("rules", &spec.rules, rule);
+        });
+    }
+}
+
+impl route_rules::Rule for GrpcRouteRule {
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    fn matches(&self) -> usize {
+        self.matches.len()
+    }
+}
+
+fn rule(check: &mut Check, rule: &GrpcRouteRule) {
+    check.each("matches", &rule.matches, a_match);
+    route_rules::filters_and_backends(check, &rule.filters, &rule.backend_refs, &filter::GRPC);
+    if let Some(given) = &rule.session_persistence {
+        check.field("sessionPersistence", |check| session::session(check, given));
+    }
+}
+
+fn a_match(check: &mut Check, given: &GrpcRouteMatch) {
+    if let Some(given) = &given.method {
+        check.field("method", |check| method(check, given));
+    }
+    header_match::headers(check, &given.headers);
+}
+
+fn method(check: &mut Check, given: &GrpcMethodMatch) {
+    header_match::match_type(check, given.kind);
+    let (service, method) = (given.service.as_deref(), given.method.as_deref());
+    if service.is_none() && method.is_none() {
+        check.refuse("has neither service nor method: give one of them, or leave method out");
+    }
+    // Whether a regular expression compiles is for its rule to say, in its status.
+    let (service_form, method_form): (Form, Form) = match given.kind {
+        ValueMatchType::Exact => (service_name, method_name),
+        ValueMatchType::RegularExpression | ValueMatchType::Unknown => (pattern, pattern),
+    };
+    check.fits_field("service", service, service_form);
+    check.fits_field("method", method, method_form);
+}
+
+type Form = fn(&str) -> syntax::Verdict;
+
+fn pattern(text: &str) -> syntax::Verdict {
+    syntax::length(text, 0, MAX_METHOD)
+}
+
+fn service_name(text: &str) -> syntax::Verdict {
+    pattern(text)?;
+    // Gateway API lets a name begin with a dot, as protobuf writes absolute names.
+    let relative = text.strip_prefix('.').unwrap_or(text);
+    if relative.split('.').all(is_identifier) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a gRPC service: use its full name such as `helloworld.Greeter`, without \
+         slashes"
+    ))
+}
+
+fn method_name(text: &str) -> syntax::Verdict {
+    pattern(text)?;
+    if is_identifier(text) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a gRPC method: use its name such as `SayHello`, without slashes"
+    ))
+}
+
+/// An identifier of protobuf.
+fn is_identifier(text: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with(|c: char| inner(c) && !c.is_ascii_digit()) && text.chars().all(inner)
+}
+
+const MAX_HOSTNAMES: usize = 16;
+const MAX_METHOD: usize = 1024;

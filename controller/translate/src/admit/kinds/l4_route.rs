@@ -1,0 +1,71 @@
+//! TLSRoute, TCPRoute and UDPRoute.
+
+use super::{Admissible, reference, route_rules};
+use crate::admit::check::Check;
+use crate::admit::syntax;
+use crate::api::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, UdpRoute};
+
+impl Admissible for TlsRoute {
+    const ALSO: &'static [&'static str] = &["v1alpha3", "v1alpha2"];
+    const UNSUPPORTED: &'static [&'static str] = UNSUPPORTED;
+
+    fn check(&self, check: &mut Check) {
+        check.field("spec", |check| {
+            let spec = &self.spec;
+            reference::parents(check, &spec.parent_refs);
+            if spec.hostnames.is_empty() {
+                check.missing(
+                    "hostnames",
+                    "is missing: at least one name of an SNI is needed",
+                );
+            }
+            route_rules::hostnames(check, &spec.hostnames, MAX_SNI_NAMES);
+            rules(check, &spec.rules);
+        });
+    }
+}
+
+impl Admissible for TcpRoute {
+    const ALSO: &'static [&'static str] = &["v1alpha2"];
+    const UNSUPPORTED: &'static [&'static str] = UNSUPPORTED;
+
+    fn check(&self, check: &mut Check) {
+        check.field("spec", |check| spec(check, &self.spec));
+    }
+}
+
+impl Admissible for UdpRoute {
+    const ALSO: &'static [&'static str] = &["v1alpha2"];
+    const UNSUPPORTED: &'static [&'static str] = UNSUPPORTED;
+
+    fn check(&self, check: &mut Check) {
+        check.field("spec", |check| spec(check, &self.spec));
+    }
+}
+
+fn spec(check: &mut Check, spec: &L4RouteSpec) {
+    reference::parents(check, &spec.parent_refs);
+    rules(check, &spec.rules);
+}
+
+fn rules(check: &mut Check, rules: &[L4RouteRule]) {
+    if rules.is_empty() {
+        check.missing("rules", "is missing: exactly one rule is needed");
+    }
+    check.at_most("rules", rules.len(), 1);
+    check.each("rules", rules, |check, rule| {
+        check.fits_field("name", rule.name.as_deref(), syntax::subdomain);
+        if rule.backend_refs.is_empty() {
+            check.missing("backendRefs", "is missing: at least one backend is needed");
+        }
+        check.at_most(
+            "backendRefs",
+            rule.backend_refs.len(),
+            route_rules::MAX_BACKENDS,
+        );
+        check.each("backendRefs", &rule.backend_refs, reference::l4_backend);
+    });
+}
+
+const UNSUPPORTED: &[&str] = &["spec.useDefaultGateways"];
+const MAX_SNI_NAMES: usize = 1024;

@@ -1,0 +1,62 @@
+//! What the rules of HTTP and gRPC routes have in common.
+
+use super::{filter, reference};
+use crate::admit::check::Check;
+use crate::admit::finding::Reason;
+use crate::admit::syntax;
+use crate::api::{HttpBackendRef, HttpRouteFilter};
+
+/// A rule that matches requests.
+pub(super) trait Rule {
+    fn name(&self) -> Option<&str>;
+
+    /// How many matches it has.
+    fn matches(&self) -> usize;
+}
+
+/// The hosts of a route.
+pub(super) fn hostnames(check: &mut Check, hostnames: &[String], most: usize) {
+    check.at_most("hostnames", hostnames.len(), most);
+    check.each("hostnames", hostnames, |check, hostname| {
+        check.fits(hostname, syntax::hostname);
+    });
+}
+
+/// Numbers and names of the rules of a route, and numbers of their matches.
+pub(super) fn bounds<T: Rule>(check: &mut Check, rules: &[T]) {
+    check.at_most("rules", rules.len(), MAX_RULES);
+    let matches: usize = rules.iter().map(Rule::matches).sum();
+    if matches > MAX_MATCHES_OF_ROUTE {
+        let text = format!(
+            "has {matches} matches in all: at most {MAX_MATCHES_OF_ROUTE} are allowed, \
+             split the route"
+        );
+        check.field("rules", |check| check.refuse_for(Reason::TooMany, text));
+    }
+    check.distinct("rules", rules, "name", Rule::name);
+    check.each("rules", rules, |check, rule| {
+        check.fits_field("name", rule.name(), syntax::subdomain);
+        check.at_most("matches", rule.matches(), MAX_MATCHES);
+    });
+}
+
+/// What a rule does with its requests, with filters of `types`.
+pub(super) fn filters_and_backends(
+    check: &mut Check,
+    filters: &[HttpRouteFilter],
+    backends: &[HttpBackendRef],
+    types: &[&str],
+) {
+    filter::filters(check, filters, types);
+    check.at_most("backendRefs", backends.len(), MAX_BACKENDS);
+    check.each("backendRefs", backends, |check, backend| {
+        reference::http_backend(check, backend);
+        filter::filters(check, &backend.filters, types);
+    });
+}
+
+const MAX_RULES: usize = 16;
+const MAX_MATCHES: usize = 64;
+const MAX_MATCHES_OF_ROUTE: usize = 128;
+/// The backends of one rule.
+pub(super) const MAX_BACKENDS: usize = 16;

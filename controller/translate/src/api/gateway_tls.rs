@@ -1,0 +1,91 @@
+//! TLS of a whole Gateway.
+
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+
+use super::SecretObjectReference;
+
+/// TLS towards clients and towards backends.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct GatewayTls {
+    /// Towards backends.
+    #[serde(default)]
+    pub backend: Option<GatewayBackendTls>,
+    /// Towards clients.
+    #[serde(default)]
+    pub frontend: Option<FrontendTls>,
+}
+
+/// What the Gateway shows to backends.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GatewayBackendTls {
+    /// A Secret with certificate and key.
+    #[serde(default)]
+    pub client_certificate_ref: Option<SecretObjectReference>,
+}
+
+/// What clients show to the listeners of HTTPS.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FrontendTls {
+    /// At ports that have nothing of their own.
+    pub default: FrontendTlsConfig,
+    /// At single ports, in the place of the default.
+    #[serde(default)]
+    pub per_port: Vec<FrontendTlsPort>,
+}
+
+/// What clients show at one port.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct FrontendTlsPort {
+    /// The port.
+    pub port: NonZeroU16,
+    /// What they show.
+    pub tls: FrontendTlsConfig,
+}
+
+/// What clients show.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct FrontendTlsConfig {
+    /// A certificate; without it they show none.
+    #[serde(default)]
+    pub validation: Option<FrontendValidation>,
+}
+
+/// How a client's certificate is judged.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FrontendValidation {
+    /// Who vouches for it.
+    #[serde(rename = "caCertificateRefs", default)]
+    pub ca_certificate_refs: Vec<ObjectReference>,
+    /// Whether it may be missing or wrong.
+    #[serde(default)]
+    pub mode: FrontendValidationMode,
+}
+
+/// Whether a client's certificate may be missing or wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum FrontendValidationMode {
+    /// It may not.
+    #[default]
+    AllowValidOnly,
+    /// It may.
+    AllowInsecureFallback,
+}
+
+/// A reference to an object, maybe of another namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ObjectReference {
+    /// Group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Namespace; the referrer's by default.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}

@@ -1,0 +1,115 @@
+//! `TrafficPolicy.spec.jwt`: who may come in by which token.
+
+use serde::{Deserialize, Serialize};
+
+use super::BackendObjectReference;
+
+/// JSON Web Tokens that requests must or may carry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct JwtSpec {
+    /// What becomes of a request without a token.
+    #[serde(default)]
+    pub mode: JwtModeSpec,
+    /// Named in the challenge of a 401.
+    #[serde(default)]
+    pub realm: Option<String>,
+    /// Whose tokens are believed.
+    #[serde(default)]
+    pub providers: Vec<JwtProviderSpec>,
+}
+
+/// What becomes of a request without a token.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum JwtModeSpec {
+    /// Refused.
+    #[default]
+    Strict,
+    /// Let through.
+    Optional,
+}
+
+/// One issuer of tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JwtProviderSpec {
+    /// Its name in the policy.
+    pub name: String,
+    /// The `iss` of its tokens.
+    pub issuer: String,
+    /// A token is for one of them; none means that `aud` is not looked at.
+    #[serde(default)]
+    pub audiences: Vec<String>,
+    /// Its keys.
+    pub jwks: JwksSpec,
+    /// Where a token is looked for; `Authorization: Bearer` where nothing is given.
+    #[serde(default)]
+    pub from: JwtFromSpec,
+    /// Whether the backend gets the token too.
+    #[serde(default)]
+    pub forward: bool,
+    /// Claims that the backend gets as headers.
+    #[serde(default)]
+    pub claims_to_headers: Vec<ClaimHeaderSpec>,
+}
+
+/// A JSON Web Key Set: exactly one of the two.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct JwksSpec {
+    /// The JSON itself.
+    #[serde(default)]
+    pub inline: Option<String>,
+    /// Fetched.
+    #[serde(default)]
+    pub remote: Option<RemoteJwksSpec>,
+}
+
+/// Where a key set is fetched from: a path of a backend, or a URL.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteJwksSpec {
+    /// A backend.
+    #[serde(default)]
+    pub backend_ref: Option<BackendObjectReference>,
+    /// The path at the backend.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// The URL.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Fetched again after this.
+    #[serde(default)]
+    pub cache_duration: Option<String>,
+}
+
+/// Where a token is looked for, in this order.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct JwtFromSpec {
+    /// A header.
+    #[serde(default)]
+    pub header: Option<JwtHeaderSpec>,
+    /// A query parameter.
+    #[serde(default)]
+    pub query: Option<String>,
+    /// A cookie.
+    #[serde(default)]
+    pub cookie: Option<String>,
+}
+
+/// A header with a token.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct JwtHeaderSpec {
+    /// Its name.
+    pub name: String,
+    /// What stands before the token.
+    #[serde(default)]
+    pub prefix: Option<String>,
+}
+
+/// A claim that the backend gets as a header.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ClaimHeaderSpec {
+    /// The claim; dots lead into objects.
+    pub claim: String,
+    /// The header.
+    pub header: String,
+}

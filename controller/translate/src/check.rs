@@ -1,0 +1,209 @@
+//! What files come to, without doing it: findings, each object with its conditions, and a verdict.
+
+use std::io::{self, Write};
+use std::net::IpAddr;
+
+use crate::admit::{self, Admitted, Severity, Source};
+use crate::status::{Condition, ConditionStatus, ListenerStatus, PolicyStatus};
+use crate::{Options, Statuses, Store, translate};
+
+/// What a check comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything is as it should be.
+    Good,
+    /// Something is refused, or does not work as written, or there is nothing.
+    Bad,
+}
+
+/// Writes what there is to say of files: findings first, then each object with its conditions.
+/// `options` is asked once the objects are known.
+///
+/// # Errors
+/// `out` takes no more.
+pub fn check(
+    sources: &[Source],
+    options: impl FnOnce(&Store) -> Options,
+    out: &mut dyn Write,
+) -> io::Result<Verdict> {
+    let Admitted { objects, findings } = admit::admit(sources);
+    for finding in &findings {
+        writeln!(out, "{}: {finding}", severity(finding.severity))?;
+    }
+    let store: Store = objects.into_iter().map(|(object, _)| object).collect();
+    let translation = translate(&store, &options(&store));
+    write_statuses(&translation.statuses, out)?;
+    let model = &translation.model;
+    writeln!(
+        out,
+        "{} listeners and {} rules would be served",
+        model.listeners.len(),
+        model.routes.len()
+    )?;
+    let refused = findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error);
+    let unhappy = translation.statuses.unhappy().next().is_some();
+    Ok(if sources.is_empty() || refused || unhappy {
+        Verdict::Bad
+    } else {
+        Verdict::Good
+    })
+}
+
+/// The addresses that the Gateways of a store ask for.
+pub fn asked_addresses(store: &Store) -> impl Iterator<Item = IpAddr> {
+    let gateways = store.gateways.values();
+    let asked = gateways.flat_map(|gateway| &gateway.spec.addresses);
+    asked.filter_map(|address| address.value.parse().ok())
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
+}
+
+fn write_statuses(statuses: &Statuses, out: &mut dyn Write) -> io::Result<()> {
+    for (name, status) in &statuses.gateways {
+        writeln!(out, "Gateway {name}")?;
+        write_conditions("  ", &status.conditions, out)?;
+        write_listeners(&status.listeners, out)?;
+    }
+    for (name, status) in &statuses.listener_sets {
+        writeln!(out, "ListenerSet {name}")?;
+        write_conditions("  ", &status.conditions, out)?;
+        write_listeners(&status.listeners, out)?;
+    }
+    for (object, status) in &statuses.routes {
+        writeln!(out, "{object}")?;
+        for parent in &status.parents {
+            let reference = &parent.parent_ref;
+            let section = reference.section_name.as_deref();
+            let section = section.map_or_else(String::new, |name| format!(", section {name}"));
+            writeln!(
+                out,
+                "  parent {} {}{section}",
+                reference.kind, reference.name
+            )?;
+            write_conditions("    ", &parent.conditions, out)?;
+        }
+    }
+    for (name, status) in &statuses.backends {
+        writeln!(out, "Backend {name}")?;
+        write_conditions("  ", &status.conditions, out)?;
+    }
+    for (name, status) in &statuses.traffic_policies {
+        writeln!(out, "TrafficPolicy {name}")?;
+        write_ancestors("target", status, out)?;
+    }
+    for (name, status) in &statuses.backend_tls_policies {
+        writeln!(out, "BackendTLSPolicy {name}")?;
+        write_ancestors("for", status, out)?;
+    }
+    Ok(())
+}
+
+fn write_listeners(listeners: &[ListenerStatus], out: &mut dyn Write) -> io::Result<()> {
+    for listener in listeners {
+        let routes = listener.attached_routes;
+        writeln!(out, "  listener {}, routes: {routes}", listener.name)?;
+        write_conditions("    ", &listener.conditions, out)?;
+    }
+    Ok(())
+}
+
+fn write_ancestors(what: &str, status: &PolicyStatus, out: &mut dyn Write) -> io::Result<()> {
+    for ancestor in &status.ancestors {
+        writeln!(out, "  {what} {}", ancestor.ancestor_ref)?;
+        write_conditions("    ", &ancestor.conditions, out)?;
+    }
+    Ok(())
+}
+
+fn write_conditions(indent: &str, conditions: &[Condition], out: &mut dyn Write) -> io::Result<()> {
+    for condition in conditions {
+        let status = match condition.status {
+            ConditionStatus::True => "True",
+            ConditionStatus::False => "False",
+            ConditionStatus::Unknown => "Unknown",
+        };
+        let Condition { kind, reason, .. } = condition;
+        let mark = if condition.is_unhappy() { "! " } else { "" };
+        writeln!(
+            out,
+            "{indent}{mark}{kind}={status} ({reason}): {}",
+            condition.message
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, check};
+    use crate::Options;
+    use crate::admit::Source;
+
+    const GOOD: &str = "\
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec:
+  gatewayClassName: gateway
+  listeners: [{name: http, port: 8080, protocol: HTTP}]
+";
+
+    const BAD: &str = "\
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: app}
+spec:
+  parentRefs: [{name: web}]
+  rules: [{backendRefs: [{name: gone, port: 80}]}]
+";
+
+    fn checked(text: &str) -> (Verdict, String) {
+        let source = Source::from_bytes("a.yaml", text.as_bytes().to_vec());
+        let mut out = Vec::new();
+        let verdict = check(&[source], |_| Options::machine(), &mut out);
+        let verdict = verdict.expect("a vector takes all");
+        (verdict, String::from_utf8(out).expect("it is text"))
+    }
+
+    #[test]
+    fn good_files_are_told_object_by_object() {
+        let (verdict, text) = checked(GOOD);
+        assert_eq!(verdict, Verdict::Good, "{text}");
+        assert!(
+            text.starts_with("Gateway default/web\n  Accepted=True (Accepted)"),
+            "{text}"
+        );
+        assert!(text.contains("\n  listener http, routes: 0\n"), "{text}");
+    }
+
+    #[test]
+    fn what_does_not_resolve_is_marked_and_bad() {
+        let (verdict, text) = checked(&(GOOD.to_owned() + BAD));
+        assert_eq!(verdict, Verdict::Bad, "{text}");
+        let marked = "\n    ! ResolvedRefs=False (BackendNotFound)";
+        assert!(text.contains(marked), "{text}");
+    }
+
+    #[test]
+    fn what_is_refused_is_told_with_its_place() {
+        let (verdict, text) = checked(&GOOD.replace("8080", "http"));
+        assert_eq!(verdict, Verdict::Bad, "{text}");
+        assert!(text.contains("a.yaml:6: Gateway default/web"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_not_good() {
+        let mut out = Vec::new();
+        let verdict = check(&[], |_| Options::machine(), &mut out);
+        assert_eq!(verdict.expect("a vector takes all"), Verdict::Bad);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a JSON Web Key Set (RFC 7517) that stands in a policy must look like. The proxy reads it for
+//! its keys; this tells its author before.
+
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
+use serde_json::{Map, Value};
+
+/// Checks a key set; the error is what to say of it, and quotes no key.
+pub(crate) fn check(text: &str) -> Result<(), String> {
+    let set: Value = serde_json::from_str(text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        format!("is no JSON (line {line}, column {column}): paste the issuer's key set whole")
+    })?;
+    let Some(keys) = set.get("keys").and_then(Value::as_array) else {
+        return Err("has no list `keys`: paste the issuer's key set whole".to_owned());
+    };
+    if keys.is_empty() || keys.len() > MAX_KEYS {
+        return Err(format!(
+            "has {} keys: give 1 to {MAX_KEYS} of them",
+            keys.len()
+        ));
+    }
+    let mut keys = keys.iter().enumerate();
+    keys.try_for_each(|(index, key)| {
+        let fields = key.as_object().ok_or("is no object".to_owned());
+        fields
+            .and_then(check_key)
+            .map_err(|why| format!("has a key that cannot be used: keys[{index}] {why}"))
+    })
+}
+
+fn check_key(key: &Map<String, Value>) -> Result<(), String> {
+    let text = |name: &str| key.get(name).and_then(Value::as_str);
+    let members: &[&str] = match (text("kty"), text("crv")) {
+        (Some("RSA"), _) => &["n", "e"],
+        (Some("EC"), Some("P-256" | "P-384")) => &["x", "y"],
+        (Some("OKP"), Some("Ed25519")) => &["x"],
+        (Some("oct"), _) => &["k"],
+        (Some(kind @ ("EC" | "OKP")), curve) => {
+            let curve = curve.unwrap_or("none");
+            return Err(format!(
+                "is of type {kind} with curve {curve}: use P-256, P-384 or Ed25519"
+            ));
+        }
+        (Some(_), _) => return Err("is of an unknown type: use RSA, EC, OKP or oct".to_owned()),
+        (None, _) => return Err("has no type: give `kty`".to_owned()),
+    };
+    for member in members {
+        let value = text(member).filter(|value| !value.is_empty());
+        let value = value.ok_or_else(|| format!("has no `{member}`: give it as text"))?;
+        BASE64_URL_SAFE_NO_PAD
+            .decode(value)
+            .map_err(|_| format!("has a `{member}` that is not base64url: copy it whole"))?;
+    }
+    if text("kty") != Some("oct") && key.contains_key("d") {
+        return Err("is a private key: leave out `d` and whatever else is secret".to_owned());
+    }
+    Ok(())
+}
+
+/// As many as the proxy reads.
+const MAX_KEYS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    const RSA: &str = r#"{"kty":"RSA","kid":"a","n":"AQAB","e":"AQAB"}"#;
+
+    fn set(keys: &str) -> String {
+        format!(r#"{{"keys":[{keys}]}}"#)
+    }
+
+    #[test]
+    fn key_sets_that_can_be_used() {
+        for keys in [
+            RSA,
+            r#"{"kty":"EC","crv":"P-256","x":"AQ","y":"AQ"}"#,
+            r#"{"kty":"OKP","crv":"Ed25519","x":"AQ"}"#,
+            r#"{"kty":"oct","k":"AQ"}"#,
+            &format!("{RSA},{RSA}"),
+        ] {
+            assert_eq!(check(&set(keys)), Ok(()), "{keys}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_key() {
+        let cases = [
+            ("{", "is no JSON (line 1, column 1)"),
+            ("", "is no JSON (line 1, column 0)"),
+            ("[]", "has no list `keys`"),
+            (RSA, "has no list `keys`"),
+            (r#"{"keys":{}}"#, "has no list `keys`"),
+            (r#"{"keys":[]}"#, "has 0 keys: give 1 to 100"),
+        ];
+        for (text, said) in cases {
+            let error = check(text).expect_err(text);
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+        let many = set(&vec![RSA; 101].join(","));
+        assert_eq!(
+            check(&many),
+            Err("has 101 keys: give 1 to 100 of them".to_owned())
+        );
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_used_is_named_by_its_place() {
+        let cases = [
+            (r#""AQAB""#, "is no object"),
+            (r#"{"n":"AQ"}"#, "has no type: give `kty`"),
+            (r#"{"kty":"DSA"}"#, "is of an unknown type"),
+            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: give it as text"),
+            (r#"{"kty":"RSA","n":"","e":"AQ"}"#, "has no `n`"),
+            (r#"{"kty":"RSA","n":5,"e":"AQ"}"#, "has no `n`"),
+            (
+                r#"{"kty":"RSA","n":"+/==","e":"AQ"}"#,
+                "has a `n` that is not base64url",
+            ),
+            (
+                r#"{"kty":"EC","x":"AQ","y":"AQ"}"#,
+                "is of type EC with curve none",
+            ),
+            (
+                r#"{"kty":"EC","crv":"P-521","x":"AQ","y":"AQ"}"#,
+                "is of type EC with curve P-521",
+            ),
+            (
+                r#"{"kty":"RSA","n":"AQ","e":"AQ","d":"AQ"}"#,
+                "is a private key",
+            ),
+        ];
+        for (key, said) in cases {
+            let error = check(&set(&format!("{RSA},{key}"))).expect_err(key);
+            let start = format!("has a key that cannot be used: keys[1] {said}");
+            assert!(error.starts_with(&start), "{key}: {error}");
+        }
+    }
+}

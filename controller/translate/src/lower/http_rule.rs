@@ -1,0 +1,98 @@
+//! One rule of an HTTPRoute.
+
+use std::num::NonZeroU32;
+
+use http::StatusCode;
+use xds::model::{GatewayDuration, HttpRule, RequestProtocol, Retry, Timeout, Timeouts};
+
+use super::rule::{LoweredRule, Notes, Site, duration};
+use super::{filters, matches, rule, session};
+use crate::api::{HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts};
+use crate::problem::Problem;
+use crate::status::Reason;
+
+/// Lowers the rule at `site`.
+pub(crate) fn lower<'a>(site: &Site<'_>, spec: &'a HttpRouteRule) -> LoweredRule<'a> {
+    let mut notes = Notes::default();
+    let rule = carry_out(site, spec, &mut notes);
+    notes.lowered(spec.name.as_deref(), site.index, rule)
+}
+
+/// `None` only where the matches themselves cannot be carried out.
+fn carry_out(site: &Site<'_>, spec: &HttpRouteRule, notes: &mut Notes) -> Option<HttpRule> {
+    let matches = matches::lower(&spec.matches, notes);
+    let scope = filters::Scope {
+        world: site.world,
+        from: site.from,
+        matches: &spec.matches,
+    };
+    let filters = filters::lower(&scope, &spec.filters, "filters", notes);
+    let backends = rule::backends(&scope, &spec.backend_refs, notes);
+    let timeouts = spec.timeouts.as_ref().map(|it| timeouts(it, notes));
+    let retry = spec.retry.as_ref().map(|it| retry(it, notes));
+    let session = spec.session_persistence.as_ref();
+    let session = session.and_then(|it| notes.keep(session::lower(it, site.route, site.index)));
+    Some(HttpRule {
+        name: spec.name.clone(),
+        protocol: RequestProtocol::Http,
+        matches: matches?,
+        filters,
+        backends,
+        timeouts: timeouts.unwrap_or_default(),
+        retry,
+        session,
+    })
+}
+
+fn timeouts(spec: &HttpRouteTimeouts, notes: &mut Notes) -> Timeouts {
+    let mut read = |text: &Option<String>, field| {
+        let duration = text.as_deref().map(|text| duration(text, field));
+        duration.and_then(|duration| notes.keep(duration))
+    };
+    let request = read(&spec.request, "timeouts.request");
+    let backend_request = read(&spec.backend_request, "timeouts.backendRequest");
+    if let (Some(request), Some(backend)) = (request, backend_request)
+        && !request.0.is_zero()
+        && backend > request
+    {
+        notes.problems.push(Problem::new(
+            Reason::UnsupportedValue,
+            "timeouts.backendRequest",
+            format!("{backend} is longer than the whole request's {request}: make it shorter"),
+        ));
+    }
+    let timeout = |duration: Option<GatewayDuration>| {
+        duration.map_or(Timeout::Default, |duration| Timeout::from(duration.0))
+    };
+    Timeouts {
+        request: timeout(request),
+        backend_request: timeout(backend_request),
+    }
+}
+
+fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
+    let codes = spec.codes.iter().enumerate().filter_map(|(index, &code)| {
+        let status = StatusCode::from_u16(code).ok();
+        let status = status.filter(|status| RETRIED_CODES.contains(&status.as_u16()));
+        notes.keep(status.ok_or_else(|| {
+            Problem::new(
+                Reason::UnsupportedValue,
+                format!("retry.codes[{index}]"),
+                format!("{code} is not retried: use codes from 400 to 599"),
+            )
+        }))
+    });
+    let codes = codes.collect();
+    let backoff = spec.backoff.as_deref();
+    let backoff = backoff.and_then(|text| notes.keep(duration(text, "retry.backoff")));
+    Retry {
+        attempts: spec.attempts.map_or(DEFAULT_ATTEMPTS, NonZeroU32::get),
+        codes,
+        backoff: backoff.map(|duration| duration.0),
+    }
+}
+
+/// What Gateway API lets a retry name.
+const RETRIED_CODES: std::ops::RangeInclusive<u16> = 400..=599;
+/// Gateway API leaves it to us; one extra try is what a retry means at least.
+const DEFAULT_ATTEMPTS: u32 = 1;

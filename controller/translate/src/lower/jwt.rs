@@ -1,0 +1,233 @@
+//! Who may come in by which token. Whatever cannot be carried out denies: a provider that is left
+//! out has its tokens refused, and keys that are not to be had verify nothing.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderName, Uri};
+use xds::model::{
+    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+};
+
+use super::header_edit;
+use super::rule::duration;
+use crate::api::{
+    ClaimHeaderSpec, JwksSpec, JwtFromSpec, JwtHeaderSpec, JwtModeSpec, JwtProviderSpec, JwtSpec,
+    RemoteJwksSpec,
+};
+use crate::jwks;
+use crate::problem::Problem;
+use crate::resolve::World;
+use crate::resolve::backend::Referrer;
+use crate::status::Reason;
+
+/// What became of the tokens of a policy.
+pub(crate) struct LoweredJwt {
+    pub(crate) policy: JwtPolicy,
+    /// What cannot be carried out.
+    pub(crate) problems: Vec<Problem>,
+    /// References that lead nowhere.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// Lowers what a policy, `from`, says of tokens.
+pub(crate) fn lower(world: &World<'_>, from: Referrer<'_>, spec: &JwtSpec) -> LoweredJwt {
+    let (mut problems, mut refs) = (Vec::new(), Vec::new());
+    if spec.providers.is_empty() {
+        let message = "name nobody whose tokens are believed: give one with issuer and jwks";
+        problems.push(invalid("providers", message));
+    }
+    let mut issuers = HashSet::new();
+    let specs = spec.providers.iter().enumerate();
+    let providers = specs.filter_map(|(index, spec)| {
+        let at = format!("providers[{index}]");
+        let lowered = if issuers.insert(&spec.issuer) {
+            provider(world, from, spec)
+        } else {
+            Err(invalid(
+                "issuer",
+                "another provider has this issuer: keep one of them",
+            ))
+        };
+        let (provider, problem) = lowered
+            .map_err(|problem| problems.push(problem.under(&at)))
+            .ok()?;
+        refs.extend(problem.map(|problem| problem.under(&at)));
+        Some(provider)
+    });
+    let providers = providers.collect();
+    let realm = spec.realm.as_deref().map(realm).transpose();
+    let realm = realm.map_err(|problem| problems.push(problem)).ok();
+    LoweredJwt {
+        policy: JwtPolicy {
+            mode: match spec.mode {
+                JwtModeSpec::Strict => JwtMode::Strict,
+                JwtModeSpec::Optional => JwtMode::Optional,
+            },
+            realm: realm.flatten(),
+            providers,
+        },
+        problems,
+        refs,
+    }
+}
+
+/// A provider, and why its keys are not to be had.
+fn provider(
+    world: &World<'_>,
+    from: Referrer<'_>,
+    spec: &JwtProviderSpec,
+) -> Result<(JwtProvider, Option<Problem>), Problem> {
+    if spec.issuer.is_empty() {
+        return Err(invalid("issuer", "is empty: give the `iss` of its tokens"));
+    }
+    let (keys, problem) = keys(world, from, &spec.jwks).map_err(|it| it.under("jwks"))?;
+    let claims = spec.claims_to_headers.iter().enumerate();
+    let claims = claims.map(|(index, spec)| {
+        claim(spec).map_err(|it| it.under(format_args!("claimsToHeaders[{index}]")))
+    });
+    let provider = JwtProvider {
+        name: spec.name.clone(),
+        issuer: spec.issuer.clone(),
+        audiences: spec.audiences.clone(),
+        keys,
+        from: sources(&spec.from).map_err(|it| it.under("from"))?,
+        forward: if spec.forward {
+            JwtForward::Keep
+        } else {
+            JwtForward::Strip
+        },
+        claims_to_headers: claims.collect::<Result<_, _>>()?,
+    };
+    Ok((provider, problem.map(|problem| problem.under("jwks"))))
+}
+
+fn keys(
+    world: &World<'_>,
+    from: Referrer<'_>,
+    spec: &JwksSpec,
+) -> Result<(JwtKeys, Option<Problem>), Problem> {
+    match (&spec.inline, &spec.remote) {
+        (Some(text), None) => {
+            jwks::check(text).map_err(|why| invalid("inline", why))?;
+            Ok((JwtKeys::Inline(text.clone()), None))
+        }
+        (None, Some(remote)) => {
+            let remote = self::remote(world, from, remote);
+            let (keys, problem) = remote.map_err(|problem| problem.under("remote"))?;
+            Ok((keys, problem.map(|problem| problem.under("remote"))))
+        }
+        _ => Err(invalid("", "give exactly one of inline and remote")),
+    }
+}
+
+fn remote(
+    world: &World<'_>,
+    from: Referrer<'_>,
+    spec: &RemoteJwksSpec,
+) -> Result<(JwtKeys, Option<Problem>), Problem> {
+    let (location, problem) = match (&spec.backend_ref, &spec.path, &spec.url) {
+        (Some(reference), Some(path), None) => {
+            let path = self::path(path)?;
+            let (target, problem) = world.follow(from, reference.into());
+            let problem = problem.map(|problem| problem.under("backendRef"));
+            (JwksLocation::Backend { target, path }, problem)
+        }
+        (None, None, Some(url)) => (JwksLocation::Url(self::url(url)?), None),
+        _ => {
+            let message = "give either backendRef with path, or url";
+            return Err(invalid("", message));
+        }
+    };
+    let cache = spec.cache_duration.as_deref().map(cache).transpose()?;
+    Ok((JwtKeys::Remote { location, cache }, problem))
+}
+
+fn path(text: &str) -> Result<String, Problem> {
+    let whole = text.starts_with('/') && text.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
+    if whole {
+        return Ok(text.to_owned());
+    }
+    let message = format!("`{text}` is no path: start it with `/`, without spaces and fragment");
+    Err(invalid("path", message))
+}
+
+/// Whoever changes keys on their way forges tokens, so that plain text stays inside of the cluster
+/// or the machine.
+fn url(text: &str) -> Result<String, Problem> {
+    let uri: Option<Uri> = text.parse().ok();
+    let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
+    let local = host.strip_suffix(".cluster.local").unwrap_or(host);
+    let near =
+        ["localhost", "127.0.0.1", "[::1]"].contains(&host) || local.strip_suffix(".svc").is_some();
+    let plain = !text.contains(['@', '#']);
+    match uri.as_ref().and_then(Uri::scheme_str) {
+        Some("https") if plain => Ok(text.to_owned()),
+        Some("http") if plain && near => Ok(text.to_owned()),
+        _ => {
+            let message = format!(
+                "`{text}` cannot be trusted with keys: use https, or http to localhost or to a \
+                 name that ends in .svc or .svc.cluster.local"
+            );
+            Err(invalid("url", message))
+        }
+    }
+}
+
+fn cache(text: &str) -> Result<Duration, Problem> {
+    let parsed = duration(text, "cacheDuration").map_err(|problem| Problem {
+        reason: Reason::Invalid,
+        ..problem
+    })?;
+    if (SHORTEST_CACHE..=LONGEST_CACHE).contains(&parsed.0) {
+        return Ok(parsed.0);
+    }
+    let message = format!("{parsed} is out of bounds: use 1m to 24h");
+    Err(invalid("cacheDuration", message))
+}
+
+fn sources(spec: &JwtFromSpec) -> Result<Vec<JwtSource>, Problem> {
+    let header = spec.header.as_ref().map(header).transpose()?;
+    let query = spec.query.clone().map(JwtSource::Query);
+    let cookie = spec.cookie.clone().map(JwtSource::Cookie);
+    Ok(header.into_iter().chain(query).chain(cookie).collect())
+}
+
+fn header(spec: &JwtHeaderSpec) -> Result<JwtSource, Problem> {
+    let name = HeaderName::from_bytes(spec.name.as_bytes()).map_err(|_| {
+        let message = format!("`{}` is not a header name", spec.name);
+        invalid("header.name", message)
+    })?;
+    let usual = if name == AUTHORIZATION { "Bearer " } else { "" };
+    let prefix = spec.prefix.clone().unwrap_or_else(|| usual.to_owned());
+    Ok(JwtSource::Header { name, prefix })
+}
+
+fn claim(spec: &ClaimHeaderSpec) -> Result<ClaimHeader, Problem> {
+    let header = header_edit::name(&spec.header).map_err(|problem| Problem {
+        reason: Reason::Invalid,
+        ..problem.under("header")
+    })?;
+    Ok(ClaimHeader {
+        claim: spec.claim.clone(),
+        header,
+    })
+}
+
+/// A realm stands in quotes.
+fn realm(text: &str) -> Result<String, Problem> {
+    let plain = |b: u8| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
+    if text.bytes().all(plain) {
+        return Ok(text.to_owned());
+    }
+    let message = "has quotes, backslashes or what is not printable ASCII: leave them out";
+    Err(invalid("realm", message))
+}
+
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Invalid, field, message)
+}
+
+const SHORTEST_CACHE: Duration = Duration::from_mins(1);
+const LONGEST_CACHE: Duration = Duration::from_hours(24);

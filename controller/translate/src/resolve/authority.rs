@@ -1,0 +1,86 @@
+//! Certificates of authorities, which vouch for clients or for backends.
+
+use rustls::RootCertStore;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+use xds::model::{Der, ObjectName};
+
+use super::World;
+use super::reference_grant::Referent;
+use crate::api::{ConfigMap, Resource, Secret};
+
+/// Why a reference leads to no certificates, with what to tell the user.
+#[derive(Debug)]
+pub(crate) enum InvalidAuthority {
+    /// Of a kind that holds none.
+    Kind(String),
+    /// No `ReferenceGrant` allows it.
+    NotPermitted(String),
+    /// Nothing there, or nothing that can be used.
+    Unusable(String),
+}
+
+impl World<'_> {
+    /// The certificates that a reference of an object of kind `T` in `namespace` leads to: those
+    /// in the entry `ca.crt` of a `ConfigMap` or Secret.
+    pub(crate) fn authority<T: Resource>(
+        &self,
+        namespace: &str,
+        to: Referent<'_>,
+    ) -> Result<Vec<Der>, InvalidAuthority> {
+        let name = ObjectName::new(to.namespace, to.name);
+        let is_map = (to.group, to.kind) == (ConfigMap::GROUP, ConfigMap::KIND);
+        if !is_map && (to.group, to.kind) != (Secret::GROUP, Secret::KIND) {
+            return Err(InvalidAuthority::Kind(format!(
+                "certificates of authorities cannot come from kind `{}` of group `{}`: refer to a \
+                 ConfigMap or a Secret",
+                to.kind, to.group
+            )));
+        }
+        if !self.grants.permit::<T>(namespace, to) {
+            return Err(InvalidAuthority::NotPermitted(format!(
+                "{} {name} is in another namespace: add a ReferenceGrant there from {} in \
+                 `{namespace}`",
+                to.kind,
+                T::KIND
+            )));
+        }
+        let entry = if is_map {
+            let map = self.store.config_maps.get(&name);
+            map.map(|map| map.entry(ENTRY))
+        } else {
+            let secret = self.store.secrets.get(&name);
+            secret.map(|secret| secret.entry(ENTRY))
+        };
+        let bundle = match entry {
+            None => Err("does not exist: create it".to_owned()),
+            Some(None) => Err(format!(
+                "has no entry `{ENTRY}`: put the certificates there"
+            )),
+            Some(Some(pem)) => bundle(pem),
+        };
+        bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {name} {what}", to.kind)))
+    }
+}
+
+fn bundle(pem: &[u8]) -> Result<Vec<Der>, String> {
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_slice_iter(pem).map(|next| {
+        let certificate = next
+            .map_err(|error| format!("has no valid PEM in `{ENTRY}` ({error}): encode it again"))?;
+        let der = Der::new(&certificate);
+        roots
+            .add(certificate)
+            .map_err(|_| format!("has something in `{ENTRY}` that is no X.509 certificate"))?;
+        Ok(der)
+    });
+    match certificates.collect::<Result<Vec<Der>, String>>()? {
+        none if none.is_empty() => Err(format!(
+            "has no PEM certificate in `{ENTRY}`: put those of the authorities there"
+        )),
+        certificates => Ok(certificates),
+    }
+}
+
+/// Where Gateway API looks for them.
+const ENTRY: &str = "ca.crt";

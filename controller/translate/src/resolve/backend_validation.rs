@@ -1,0 +1,120 @@
+//! How a backend proves who it is, whoever asks it to: a BackendTLSPolicy, or a `Backend` itself.
+
+use xds::model::{BackendTls, Hostname, Identity, Roots, TlsClient};
+
+use super::World;
+use super::authority::InvalidAuthority;
+use super::reference_grant::Referent;
+use crate::api::{BackendTlsValidation, Resource, SubjectAltName, SubjectAltNameType};
+use crate::problem::Problem;
+use crate::status::Reason;
+
+/// What a validation comes to.
+pub(crate) struct Judged {
+    pub(crate) tls: BackendTls,
+    /// Why it cannot be carried out.
+    pub(crate) refusals: Vec<Problem>,
+    /// References that lead nowhere.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// Judges the validation of an object of kind `T` in `namespace`.
+pub(crate) fn judge<T: Resource>(
+    world: &World<'_>,
+    namespace: &str,
+    validation: &BackendTlsValidation,
+) -> Judged {
+    let (mut refusals, mut refs) = (Vec::new(), Vec::new());
+    let roots = roots::<T>(world, namespace, validation, &mut refusals, &mut refs);
+    let server_name = Hostname::parse_exact(&validation.hostname)
+        .map_err(|error| refusals.push(invalid("hostname", error)))
+        .ok();
+    let names = validation.subject_alt_names.iter().enumerate();
+    let identities: Option<Vec<_>> = names
+        .map(|(index, name)| {
+            let identity = identity(name);
+            let field = || format!("subjectAltNames[{index}]");
+            identity
+                .map_err(|error| refusals.push(invalid(&field(), error)))
+                .ok()
+        })
+        .collect();
+    let client = || {
+        Some(TlsClient {
+            server_name: server_name?,
+            identities: identities?,
+            roots: roots?,
+        })
+    };
+    Judged {
+        tls: client().map_or(BackendTls::Invalid, BackendTls::Verified),
+        refusals,
+        refs,
+    }
+}
+
+/// Where some of the references are good, those vouch; `None` where nobody is left.
+fn roots<T: Resource>(
+    world: &World<'_>,
+    namespace: &str,
+    validation: &BackendTlsValidation,
+    refusals: &mut Vec<Problem>,
+    refs: &mut Vec<Problem>,
+) -> Option<Roots> {
+    let well_known = validation.well_known_ca_certificates.as_deref();
+    match well_known.filter(|name| !name.is_empty()) {
+        Some("System") => return Some(Roots::System),
+        Some(other) => {
+            let message = format!("`{other}` is not a set of certificates: use System");
+            refusals.push(invalid("wellKnownCACertificates", message));
+            return None;
+        }
+        None => {}
+    }
+    let mut roots = Vec::new();
+    for (index, reference) in validation.ca_certificate_refs.iter().enumerate() {
+        let to = Referent {
+            group: &reference.group,
+            kind: &reference.kind,
+            namespace,
+            name: &reference.name,
+        };
+        match world.authority::<T>(namespace, to) {
+            Ok(certificates) => roots.extend(certificates),
+            Err(why) => {
+                let (reason, message) = match why {
+                    InvalidAuthority::Kind(message) => (Reason::InvalidKind, message),
+                    InvalidAuthority::NotPermitted(message)
+                    | InvalidAuthority::Unusable(message) => {
+                        (Reason::InvalidCACertificateRef, message)
+                    }
+                };
+                let field = format!("caCertificateRefs[{index}]");
+                refs.push(Problem::new(reason, field, message));
+            }
+        }
+    }
+    if roots.is_empty() {
+        let message = "nobody is left to vouch for the backend: see ResolvedRefs";
+        let field = "caCertificateRefs";
+        refusals.push(Problem::new(Reason::NoValidCACertificate, field, message));
+        return None;
+    }
+    Some(Roots::Certificates(roots))
+}
+
+fn identity(name: &SubjectAltName) -> Result<Identity, String> {
+    match name.kind {
+        SubjectAltNameType::Hostname => Hostname::parse(&name.hostname)
+            .map(Identity::Dns)
+            .map_err(|error| error.to_string()),
+        SubjectAltNameType::Uri if name.uri.is_empty() => {
+            Err("is no URI: write one such as spiffe://cluster.local/ns/a/sa/b".to_owned())
+        }
+        SubjectAltNameType::Uri => Ok(Identity::Uri(name.uri.clone())),
+    }
+}
+
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Invalid, field, message)
+}

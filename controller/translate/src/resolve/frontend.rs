@@ -1,0 +1,116 @@
+//! Who vouches for the clients of a Gateway: `spec.tls.frontend`.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+use xds::model::{ClientAuth, ObjectName};
+
+use super::World;
+use super::authority::InvalidAuthority;
+use super::reference_grant::Referent;
+use crate::api::{
+    FrontendTlsConfig, FrontendValidation, FrontendValidationMode, Gateway, GatewaySpec,
+};
+use crate::problem::Problem;
+use crate::status::Reason;
+
+/// What the clients of each port must show.
+pub(crate) struct ClientValidation {
+    default: Validated,
+    per_port: BTreeMap<NonZeroU16, Validated>,
+}
+
+/// What the clients of a port must show, and what is wrong with it.
+pub(crate) struct Validated {
+    /// `None` where nobody is left to vouch: connections must not be taken then.
+    pub(crate) client_auth: Option<ClientAuth>,
+    /// References that lead nowhere.
+    pub(crate) refs: Vec<Problem>,
+}
+
+impl ClientValidation {
+    pub(crate) fn of(world: &World<'_>, gateway: &ObjectName, spec: &GatewaySpec) -> Self {
+        let frontend = spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
+        let validated = |config: &FrontendTlsConfig, field: String| {
+            let validation = config.validation.as_ref();
+            validation.map_or_else(Validated::nothing, |validation| {
+                let field = format!("spec.tls.frontend.{field}.validation");
+                validate(world, gateway, validation, &field)
+            })
+        };
+        let per_port = frontend.into_iter().flat_map(|it| &it.per_port).enumerate();
+        Self {
+            default: frontend.map_or_else(Validated::nothing, |it| {
+                validated(&it.default, "default".to_owned())
+            }),
+            per_port: per_port
+                .map(|(index, it)| (it.port, validated(&it.tls, format!("perPort[{index}].tls"))))
+                .collect(),
+        }
+    }
+
+    /// What holds at a port.
+    pub(crate) fn at(&self, port: NonZeroU16) -> &Validated {
+        self.per_port.get(&port).unwrap_or(&self.default)
+    }
+}
+
+impl Validated {
+    fn nothing() -> Self {
+        Self {
+            client_auth: Some(ClientAuth::None),
+            refs: Vec::new(),
+        }
+    }
+}
+
+/// Where some of the references are good, those vouch.
+fn validate(
+    world: &World<'_>,
+    gateway: &ObjectName,
+    validation: &FrontendValidation,
+    field: &str,
+) -> Validated {
+    let namespace = &*gateway.namespace;
+    let (mut roots, mut refs) = (Vec::new(), Vec::new());
+    for (index, reference) in validation.ca_certificate_refs.iter().enumerate() {
+        let to = Referent {
+            group: &reference.group,
+            kind: &reference.kind,
+            namespace: reference.namespace.as_deref().unwrap_or(namespace),
+            name: &reference.name,
+        };
+        match world.authority::<Gateway>(namespace, to) {
+            Ok(certificates) => roots.extend(certificates),
+            Err(why) => {
+                let (reason, message) = match why {
+                    InvalidAuthority::Kind(message) => (Reason::InvalidCACertificateKind, message),
+                    InvalidAuthority::NotPermitted(message) => (Reason::RefNotPermitted, message),
+                    InvalidAuthority::Unusable(message) => {
+                        (Reason::InvalidCACertificateRef, message)
+                    }
+                };
+                let field = format!("{field}.caCertificateRefs[{index}]");
+                refs.push(Problem::new(reason, field, message));
+            }
+        }
+    }
+    let client_auth = (!roots.is_empty()).then_some(match validation.mode {
+        FrontendValidationMode::AllowValidOnly => ClientAuth::Required { roots },
+        FrontendValidationMode::AllowInsecureFallback => ClientAuth::Optional { roots },
+    });
+    Validated { client_auth, refs }
+}
+
+/// Whether clients without a valid certificate are let in anywhere.
+pub(crate) fn lets_anyone_in(spec: &GatewaySpec) -> bool {
+    let frontend = spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
+    frontend.is_some_and(|frontend| {
+        let per_port = frontend.per_port.iter().map(|port| &port.tls);
+        let mut configs = per_port.chain([&frontend.default]);
+        configs.any(|config| {
+            let validation = config.validation.as_ref();
+            validation.is_some_and(|it| it.mode == FrontendValidationMode::AllowInsecureFallback)
+        })
+    })
+}

@@ -1,0 +1,54 @@
+//! Listeners of TLS on one port whose host names overlap: a client that has a connection to one of
+//! them may send requests of the other over it.
+
+use std::collections::HashMap;
+use std::num::NonZeroU16;
+
+use xds::model::Hostname;
+
+use super::listener::Listener;
+use super::protocol::{Family, Protocol};
+
+/// Marks every listener that overlaps with another, each with one of those.
+pub(crate) fn mark(listeners: &mut [Listener<'_>]) {
+    let mut by_host: HashMap<(NonZeroU16, String), usize> = HashMap::new();
+    let family = |listener: &Listener<'_>| listener.protocol.map(Protocol::family);
+    let shares =
+        |listener: &Listener<'_>| family(listener) == Some(Family::Tls) && listener.is_accepted();
+    for (index, listener) in listeners.iter().enumerate() {
+        if shares(listener) {
+            let host = listener.hostname.as_ref().map_or("", |host| host.as_str());
+            by_host.insert((listener.spec.port, host.to_owned()), index);
+        }
+    }
+    let mut pairs = Vec::new();
+    for &index in by_host.values() {
+        let listener = &listeners[index];
+        let wider = wider(listener.hostname.as_ref().map(Hostname::as_str));
+        let wider = wider.filter_map(|host| by_host.get(&(listener.spec.port, host)));
+        pairs.extend(wider.map(|&other| (index, other)));
+    }
+    // In the order of the spec: the hash map has none.
+    pairs.sort_unstable();
+    for (narrow, wide) in pairs {
+        for (one, other) in [(narrow, wide), (wide, narrow)] {
+            let name = listeners[other].spec.name.clone();
+            listeners[one].overlaps.get_or_insert(name);
+        }
+    }
+}
+
+/// The host names that cover this one: wildcards of the domains above, and the empty one for every
+/// host.
+fn wider(host: Option<&str>) -> impl Iterator<Item = String> {
+    let domain = host.map(|host| host.strip_prefix("*.").unwrap_or(host));
+    let mut above = domain;
+    let domains = std::iter::from_fn(move || {
+        above = above
+            .and_then(|domain| domain.split_once('.'))
+            .map(|(_, above)| above);
+        above
+    });
+    let wildcards = domains.map(|domain| format!("*.{domain}"));
+    wildcards.chain(host.map(|_| String::new()))
+}

@@ -1,0 +1,160 @@
+//! What a listener speaks, with all that TLS needs for it.
+
+use xds::model::{Alpn, Certificate, ClientAuth, ListenerProtocol, TlsServer, TlsVersion};
+
+use super::World;
+use super::frontend::Validated;
+use super::listener::Owner;
+use super::protocol::Protocol;
+use crate::api::{self, ListenerTls, OWN_GROUP};
+use crate::problem::Problem;
+use crate::status::Reason;
+
+/// What is wrong with the TLS of a listener.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// Why it is not accepted.
+    pub(crate) refusals: Vec<Problem>,
+    /// References that lead nowhere.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// What the data plane is told that a listener speaks; `None` where it cannot be carried out. With
+/// one good certificate of several it can.
+pub(crate) fn listener_protocol(
+    world: &World<'_>,
+    owner: Owner<'_>,
+    spec: &api::Listener,
+    protocol: Protocol,
+    clients: &Validated,
+    notes: &mut Notes,
+) -> Option<ListenerProtocol> {
+    match protocol {
+        Protocol::Http => Some(ListenerProtocol::Http),
+        Protocol::Tcp => Some(ListenerProtocol::Tcp),
+        Protocol::Udp => Some(ListenerProtocol::Udp),
+        Protocol::TlsPassthrough => Some(ListenerProtocol::TlsPassthrough),
+        Protocol::Tls => {
+            let server = server(world, owner, spec, &[], notes);
+            server.map(|server| ListenerProtocol::Tls(server(ClientAuth::None)))
+        }
+        Protocol::Https => {
+            let server = server(world, owner, spec, &HTTP_ALPN, notes);
+            let client_auth = clients.client_auth.clone();
+            Some(ListenerProtocol::Https(server?(client_auth?)))
+        }
+    }
+}
+
+/// Everything but who vouches for clients.
+fn server(
+    world: &World<'_>,
+    owner: Owner<'_>,
+    spec: &api::Listener,
+    alpn: &[Alpn],
+    notes: &mut Notes,
+) -> Option<impl FnOnce(ClientAuth) -> TlsServer + use<>> {
+    let tls = spec.tls.as_ref();
+    let certificates = certificates(world, owner, tls, notes);
+    let options = options(tls, alpn, notes);
+    let Options { alpn, min_version } = options?;
+    (!certificates.is_empty()).then_some(move |client_auth| TlsServer {
+        certificates,
+        client_auth,
+        alpn,
+        min_version,
+    })
+}
+
+fn certificates(
+    world: &World<'_>,
+    owner: Owner<'_>,
+    tls: Option<&ListenerTls>,
+    notes: &mut Notes,
+) -> Vec<Certificate> {
+    let references = tls.map_or(&[][..], |tls| &tls.certificate_refs);
+    if references.is_empty() {
+        let message = "names no certificate: refer to a Secret of type kubernetes.io/tls";
+        let field = "tls.certificateRefs";
+        notes
+            .refs
+            .push(Problem::new(Reason::InvalidCertificateRef, field, message));
+    }
+    let mut certificates = Vec::with_capacity(references.len());
+    for (index, reference) in references.iter().enumerate() {
+        match owner.certificate(world, reference, Reason::InvalidCertificateRef) {
+            Ok(certificate) => certificates.push(certificate),
+            Err(problem) => {
+                let field = format_args!("tls.certificateRefs[{index}]");
+                notes.refs.push(problem.under(field));
+            }
+        }
+    }
+    certificates
+}
+
+/// Our own options of TLS. Those of other implementations mean nothing here.
+struct Options {
+    alpn: Vec<Alpn>,
+    min_version: TlsVersion,
+}
+
+fn options(tls: Option<&ListenerTls>, alpn: &[Alpn], notes: &mut Notes) -> Option<Options> {
+    let option = |key| tls.and_then(|tls| tls.options.get(key)).map(String::as_str);
+    let mut refuse = |key: &str, text: &str, wanted: &str| {
+        let field = format!("tls.options.{key}");
+        let message = format!("`{text}` is not supported: {wanted}");
+        let problem = Problem::new(Reason::UnsupportedValue, field, message);
+        notes.refusals.push(problem);
+    };
+    let given = tls.into_iter().flat_map(|tls| &tls.options);
+    let own = given.filter(|(key, _)| key.starts_with(&format!("{OWN_GROUP}/")));
+    for (key, value) in own.filter(|(key, _)| ![MIN_VERSION, ALPN].contains(&key.as_str())) {
+        refuse(
+            key,
+            value,
+            &format!("our options are {MIN_VERSION} and {ALPN}"),
+        );
+    }
+    let min_version = match option(MIN_VERSION) {
+        None | Some("1.2") => Some(TlsVersion::V12),
+        Some("1.3") => Some(TlsVersion::V13),
+        Some(text) => {
+            refuse(MIN_VERSION, text, "use 1.2 or 1.3");
+            None
+        }
+    };
+    let alpn = match option(ALPN) {
+        None => Some(alpn.to_vec()),
+        Some(text) => {
+            let parsed = alpn_list(text);
+            if parsed.is_none() {
+                refuse(
+                    ALPN,
+                    text,
+                    "use h2, http/1.1 or both with a comma, or nothing",
+                );
+            }
+            parsed
+        }
+    };
+    Some(Options {
+        alpn: alpn?,
+        min_version: min_version?,
+    })
+}
+
+fn alpn_list(text: &str) -> Option<Vec<Alpn>> {
+    let names = text.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let known = [Alpn::H2, Alpn::Http11];
+    names
+        .map(|name| known.into_iter().find(|protocol| protocol.as_str() == name))
+        .collect()
+}
+
+/// What HTTPS offers where no option says otherwise.
+const HTTP_ALPN: [Alpn; 2] = [Alpn::H2, Alpn::Http11];
+/// The oldest version of TLS: 1.2 or 1.3.
+const MIN_VERSION: &str = "gateway-system.io/min-tls-version";
+/// The protocols that are offered.
+const ALPN: &str = "gateway-system.io/alpn-protocols";
