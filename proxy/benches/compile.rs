@@ -9,10 +9,10 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use proxy::config::compile::{CompileOptions, Compiler};
 use proxy::config::dns::Resolved;
 use xds::model::{
-    AppProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch, HttpRule, Listener,
-    ListenerKey, ListenerProtocol, Model, ObjectName, Order, PathMatch, Route, RouteBackend,
-    RouteKey, Serves, Service, ServiceKey, ServicePort, Target, Timeouts, Transport, Workload,
-    WorkloadKey,
+    BackendProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch, HttpRule, Listener,
+    ListenerKey, ListenerProtocol, Model, ObjectName, Order, PathMatch, RequestProtocol, Route,
+    RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target, Timeouts,
+    Transport, Workload, WorkloadKey,
 };
 
 const SIZES: [usize; 3] = [200, 5_000, 100_000];
@@ -75,8 +75,10 @@ fn add_service(model: &mut Model, number: usize) {
         vips: Vec::new(),
         ports: vec![ServicePort {
             port: port(80),
+            transport: Transport::Tcp,
             name: "http".to_owned(),
-            protocol: AppProtocol::Http,
+            protocol: BackendProtocol::Http,
+            tls: None,
         }],
     };
     model.insert(service.into());
@@ -93,6 +95,7 @@ fn add_service(model: &mut Model, number: usize) {
             serves: vec![Serves {
                 service: service_key(number),
                 port: port(80),
+                transport: Transport::Tcp,
                 target_port: port(8080),
             }],
         };
@@ -126,7 +129,8 @@ fn route(number: usize) -> Route {
             object: object.to_string(),
             rule: 0,
         },
-        rule: HttpRule {
+        rule: RouteRule::Http(HttpRule {
+            protocol: RequestProtocol::Http,
             name: None,
             matches: matches.into(),
             filters: Filters::default(),
@@ -141,7 +145,7 @@ fn route(number: usize) -> Route {
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
-        },
+        }),
     }
 }
 

@@ -3,14 +3,16 @@
 use std::io;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::str::FromStr as _;
 
+use admin::Address;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use xds::model::{self, GatewayDuration};
 
 use crate::driver::DriverChoice;
-use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE};
+use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE, SESSION_KEY_BYTES};
 
 /// A Kubernetes gateway: a thread-per-core proxy configured by Gateway API resources.
 #[derive(Debug, Parser)]
@@ -40,7 +42,8 @@ pub enum Command {
 /// Arguments of `gateway run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// File or folder of Gateway API YAML; may be given several times. Watched for changes
+    /// File or folder of Gateway API YAML; may be given several times. Watched for changes: what an
+    /// editor writes in place is read when it closes the file
     #[arg(long, env = "GATEWAY_CONFIG", required = true, value_delimiter = ',')]
     pub config: Vec<PathBuf>,
 
@@ -64,6 +67,10 @@ pub struct RunArgs {
     #[arg(long, env = "GATEWAY_ACCESS_LOG", value_enum, default_value_t)]
     pub access_log: AccessLogDefault,
 
+    /// Samples of what allocates memory, for heap profiles; they cost the request path nothing
+    #[arg(long, env = "GATEWAY_HEAP_SAMPLING", value_enum, default_value_t)]
+    pub heap_sampling: HeapSampling,
+
     /// Added to every listener's port below 1024, for users who may not bind those
     #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
     pub port_offset: u16,
@@ -72,6 +79,24 @@ pub struct RunArgs {
     /// [default: a random one, so sessions end with the process]
     #[arg(long, env = "GATEWAY_SESSION_KEY_FILE")]
     pub session_key_file: Option<PathBuf>,
+
+    /// Where the admin server listens: `IP:PORT`, `localhost:PORT`, `unix:/PATH` or `off`
+    /// [default: localhost:15000, if that is free]
+    #[arg(long, env = "GATEWAY_ADMIN_ADDRESS", value_parser = Address::from_str)]
+    pub admin_address: Option<Address>,
+
+    /// Host by which the admin server may be addressed, beside IP addresses and localhost; may be
+    /// given several times
+    #[arg(long, env = "GATEWAY_ADMIN_HOST", value_delimiter = ',')]
+    pub admin_host: Vec<String>,
+
+    /// Where metrics are served, likewise [default: port 15020 of every address, if that is free]
+    #[arg(long, env = "GATEWAY_METRICS_ADDRESS", value_parser = Address::from_str)]
+    pub metrics_address: Option<Address>,
+
+    /// Where readiness is served, likewise [default: port 15021 of every address, if that is free]
+    #[arg(long, env = "GATEWAY_READINESS_ADDRESS", value_parser = Address::from_str)]
+    pub readiness_address: Option<Address>,
 
     /// After SIGTERM, keep accepting for this long, while load balancers learn of it
     #[arg(long, env = "GATEWAY_DRAIN_ACCEPT", default_value_t = GatewayDuration(DRAIN_ACCEPT), value_parser = GatewayDuration::parse)]
@@ -106,9 +131,6 @@ impl RunArgs {
     }
 }
 
-/// Least bytes of a secret for HMAC-SHA256.
-const SESSION_KEY_BYTES: usize = 32;
-
 /// Whether shards are bound to cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Pin {
@@ -119,6 +141,16 @@ pub enum Pin {
     Always,
     /// Never
     Never,
+}
+
+/// Whether allocations are sampled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum HeapSampling {
+    /// One in 512 KiB on average
+    #[default]
+    On,
+    /// None
+    Off,
 }
 
 /// Form of the program's own log.

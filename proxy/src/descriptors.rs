@@ -4,16 +4,17 @@
 use std::io;
 use std::num::NonZeroU32;
 
-use crate::limits::CLIENT_DESCRIPTORS_PERCENT;
+use crate::limits::OWN_DESCRIPTORS;
 
-/// Client connections that each of `shards` may hold, after the soft limit on descriptors was
-/// raised to the hard one.
+/// Sockets that each of `shards` may have, after the soft limit on descriptors was raised to the
+/// hard one.
 ///
 /// # Errors
 /// The limit cannot be read.
-pub fn client_connections(shards: NonZeroU32) -> io::Result<u32> {
-    let for_clients = raise()?.saturating_mul(CLIENT_DESCRIPTORS_PERCENT) / 100;
-    let each = for_clients / u64::from(shards.get());
+pub fn per_shard(shards: NonZeroU32) -> io::Result<u32> {
+    let limit = raise()?;
+    let for_shards = limit.saturating_sub(OWN_DESCRIPTORS.min(limit / 2));
+    let each = for_shards / u64::from(shards.get());
     Ok(u32::try_from(each).unwrap_or(u32::MAX).max(1))
 }
 

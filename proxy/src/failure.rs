@@ -126,6 +126,8 @@ pub enum GrpcStatus {
     Internal = 13,
     /// `UNAVAILABLE`
     Unavailable = 14,
+    /// `UNAUTHENTICATED`
+    Unauthenticated = 16,
 }
 
 /// A row of the table.
@@ -186,17 +188,35 @@ failures! {
     ClientGone        499 Cancelled Client Reset Never "client_gone" "the client left";
     ClientStalled     499 Cancelled Client Reset Never "client_stalled" "the client took no bytes";
 
+    // Connections that are carried as they are; none of this is ever answered.
+    BadHello          400 Internal Client Close Never "bad_hello" "the connection does not begin with a TLS ClientHello";
+    HelloTimeout      408 DeadlineExceeded Client Reset Never "hello_timeout" "the TLS ClientHello took too long";
+    StreamIdle        408 DeadlineExceeded Client Reset Never "stream_idle" "nobody said anything for too long";
+    Drained           503 Unavailable Internal Reset Never "drained" "the gateway came to its end";
+
+    // Datagrams, which are dropped, and sessions of them.
+    DatagramCut       413 ResourceExhausted Client Reset Never "datagram_cut" "a datagram is too large";
+    SessionsFull      429 Unavailable Internal Reset Never "sessions_full" "too many sessions of datagrams";
+
     // Routing.
     NoListener        404 Unimplemented Client Keep Never "no_listener" "no listener serves this host";
+    Misdirected       421 Unavailable Client Keep Never "misdirected" "this connection is for another host";
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
+    // Authentication. Which check failed is not for the client to know.
+    AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
+    Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is needed";
+    NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified now";
 
     // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
     // is 503, never 502: the client may come back.
     NoEndpoint        503 Unavailable Upstream Keep Never "no_endpoint" "no healthy endpoint";
     ConnectFailed     503 Unavailable Upstream Keep Safe "connect_failed" "the connection to the upstream failed";
     ConnectTimeout    503 Unavailable Upstream Keep Safe "connect_timeout" "the connection to the upstream timed out";
+    UpstreamTls       503 Unavailable Upstream Keep Safe "upstream_tls" "the TLS handshake with the upstream failed";
+    UpstreamTlsUnset  503 Unavailable Internal Keep Never "upstream_tls_unset" "the TLS settings of the upstream cannot be used";
+    UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream turned the request away unseen";
     UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests wait for the upstream";
 
     // The exchange with an endpoint, before the response's head.
@@ -211,6 +231,7 @@ failures! {
     ResponseTimeout   504 DeadlineExceeded Upstream Reset Never "response_timeout" "the upstream stalled in the response";
 
     // Ourselves.
+    Overloaded        503 Unavailable Internal Keep Never "overloaded" "the gateway has too much to do";
 }
 
 impl FailureKind {
@@ -259,7 +280,8 @@ impl FailureKind {
     /// Whether the answer carries `Retry-After`.
     #[must_use]
     pub fn retry_after(self) -> bool {
-        matches!(self, Self::UpstreamFull)
+        let later = [Self::UpstreamFull, Self::Overloaded, Self::NoTokenKeys];
+        later.contains(&self)
     }
 
     fn row(self) -> &'static Row {
@@ -299,6 +321,7 @@ mod tests {
         for kind in FailureKind::ALL {
             let expected = match kind.status() {
                 400 | 500 => GrpcStatus::Internal,
+                401 => GrpcStatus::Unauthenticated,
                 404 => GrpcStatus::Unimplemented,
                 429 | 502 | 503 => GrpcStatus::Unavailable,
                 504 => GrpcStatus::DeadlineExceeded,

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use xds::model;
 
+use crate::http::h1::HeadLimits;
+
 /// The limits that a policy can change. A timeout of `None` never fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -109,6 +111,18 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// Those of a response's head, whose line may be as long as all of it.
+    #[must_use]
+    pub fn response_head(&self) -> HeadLimits {
+        HeadLimits {
+            line_bytes: self.head_bytes as usize,
+            head_bytes: self.head_bytes as usize,
+            fields: self.header_fields as usize,
+        }
+    }
+}
+
 /// What a timeout comes to: `given` where it says something, otherwise `wider`.
 #[must_use]
 pub fn resolve(given: Option<model::Timeout>, wider: Option<Duration>) -> Option<Duration> {
@@ -137,19 +151,53 @@ pub const BUFFER_BYTES: usize = 64 * KIB;
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 /// Bytes of the largest head any policy can allow: spans of a head are 16 bits wide.
 pub const MAX_HEAD_BYTES: u32 = 65_535;
+/// Digits of a chunk's size: 16, which are 64 bits.
+pub const CHUNK_SIZE_DIGITS: u8 = 16;
+/// Bytes of a chunk's extensions, which nobody uses: 256. CVE-2023-39326 and others made servers
+/// read them without an end.
+pub const CHUNK_EXTENSION_BYTES: u16 = 256;
+/// Bytes of a trailer section, which is held in memory: 8 KiB, many times what anybody sends.
+pub const MAX_TRAILER_BYTES: usize = 8 * KIB;
+/// Fields of a trailer section: 64.
+pub const MAX_TRAILER_FIELDS: usize = 64;
+/// Options of a Connection field: 32. Every field of a head is compared with each, and its work
+/// has to stay linear.
+pub const MAX_CONNECTION_OPTIONS: usize = 32;
 /// Bytes of a file of configuration: 64 MiB, some hundred thousand routes.
 pub const CONFIGURATION_FILE_BYTES: u64 = 64 * 1024 * 1024;
+/// Bytes between two samples of the heap profile, on average: 512 KiB, as in Go and tcmalloc. A
+/// request allocates nothing, so what is sampled is the life of the process.
+pub const HEAP_SAMPLING_BYTES: u32 = 512 * 1024;
 /// Buffers that a shard keeps for later, used or not: 64 (4 MiB); those above it go back to the
 /// system when none of them was needed between two sweeps.
 pub const POOLED_BUFFERS: usize = 64;
-/// Pipelined requests served in one poll, before real I/O is awaited: 16, so that no connection
+/// Bytes that a direction of a tunnel has carried before it does without our memory: 1 MiB; below
+/// that the system calls cost more than the copies.
+pub const SPLICE_AFTER: u64 = 1024 * 1024;
+/// Bytes of a pipe between two sockets: 256 KiB, for fewer calls.
+pub const SPLICE_PIPE_BYTES: i32 = 256 * 1024;
+/// Pipes of a shard: 64, one for each direction that moves at the moment. Directions in excess use
+/// buffers.
+pub const SPLICE_PIPES: usize = 64;
+/// Bytes that pass through a pipe before others have their turn: 4 MiB, about a millisecond.
+pub const SPLICE_BYTES_PER_POLL: usize = 4 * 1024 * KIB;
+/// Pipelined requests served in one poll, before other connections get their turn: 16, so that none
 /// starves its neighbours.
 pub const REQUESTS_PER_POLL: u32 = 16;
+/// Bytes of a body moved in one poll, likewise: 256 KiB, some 100 µs of copying, which makes little
+/// of the 2 µs that a turn costs.
+pub const BYTES_PER_POLL: usize = 256 * KIB;
+/// Connections that one loop accepts in one poll, likewise: 16.
+pub const ACCEPTS_PER_POLL: u32 = 16;
 /// Bytes of a request's body that a mirror gets to lag behind by: 64 KiB, then it is dropped.
 pub const MIRROR_BYTES: usize = 64 * KIB;
-/// Share of the file descriptors (`RLIMIT_NOFILE`) that client connections may take: 45 %, since
-/// each can need an upstream one, and ourselves a few. At the limit accepting stops.
-pub const CLIENT_DESCRIPTORS_PERCENT: u64 = 45;
+/// Bytes of a mirror's answer that are read for the sake of its connection: 1 MiB, then that is closed.
+pub const MIRROR_ANSWER_BYTES: usize = 1024 * KIB;
+/// File descriptors (`RLIMIT_NOFILE`) that are not for connections: 128, for rings, inboxes, logs,
+/// files and look-ups.
+pub const OWN_DESCRIPTORS: u64 = 128;
+/// Descriptors of a shard that a bind takes: 2, its socket and the supervisor's.
+pub const BIND_DESCRIPTORS: usize = 2;
 /// Operations that a ring takes in one submission: 1024, more than one turn of the loop begins.
 pub const RING_ENTRIES: u32 = 1024;
 /// Completions that a ring holds: 65 536; the kernel refuses more.
@@ -157,10 +205,39 @@ pub const RING_MAX_COMPLETIONS: u32 = 65_536;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
 /// stay below 2 KiB.
 pub const PROXY_HEADER_BYTES: usize = 4 * KIB;
+/// Bytes of a TLS client's first message, record headers included: 32 KiB, half a buffer; those with
+/// post-quantum keys stay below 2 KiB.
+pub const CLIENT_HELLO_BYTES: usize = 32 * KIB;
 /// Bytes of a trusted hop's request id that is taken over: 64; ours have 36.
 pub const REQUEST_ID_BYTES: usize = 64;
+/// A fresh connection is handed to a shard that has so many clients fewer: 2; with 1 it would not
+/// matter which of the two gets it.
+pub const HANDOVER_GAP: u64 = 2;
+/// And at least so many times fewer than we have clients ourselves: a 16th, since a hand-over costs
+/// as much as half a connection does and evenness is not worth that where there are many.
+pub const HANDOVER_SHARE: u64 = 16;
 /// Accept loops of a listener on a shard: 4, which keeps the accept queue of a burst short.
 pub const ACCEPT_LOOPS: usize = 4;
+
+// Datagrams.
+
+/// Bytes of the largest datagram: 64 KiB, what a length of 16 bits can say.
+pub const DATAGRAM_BYTES: usize = 64 * KIB;
+/// Datagrams of a socket that are taken before others have their turn: 64, as many as a default
+/// receive buffer holds of the usual size.
+pub const DATAGRAMS_PER_POLL: usize = 64;
+/// Sessions of datagrams of a listener on a shard: 16 384, and no more than the shard may have
+/// clients: each takes a descriptor.
+pub const UDP_SESSIONS: usize = 16 * 1024;
+/// A session without a datagram for this long ends: 60 s, or the route's idle timeout if that is
+/// shorter; NATs forget as soon.
+pub const UDP_IDLE_TIMEOUT: Duration = MINUTE;
+/// Where there are too many sessions, an answered one that was quiet for this long makes room: 5 s.
+pub const UDP_YIELD_AFTER: Duration = Duration::from_secs(5);
+/// Between two looks for sessions that were quiet for too long: 1 s.
+pub const UDP_SWEEP: Duration = Duration::from_secs(1);
+/// For how long a listener that is gone still passes answers: 1 s.
+pub const UDP_STOP_GRACE: Duration = Duration::from_secs(1);
 
 // Time.
 
@@ -170,6 +247,24 @@ pub const WHEEL_TICK: Duration = Duration::from_millis(100);
 pub const LINGER_BYTES: usize = 64 * KIB;
 /// For how long they are read: 1 s.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How late the event loop has to come for each step of the ladder of overload: 200 ms (connections
+/// end with their response), 400 ms (idle ones end soon), 1 s (503), 2 s (nobody is accepted).
+pub const OVERLOAD_LAG: [Duration; 4] = [
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
+/// Ticks in a row that have to come so late: 10, since other processes' turns on the core are no
+/// overload.
+pub const LATE_TICKS: u32 = 10;
+/// Share of the room for clients that the first two steps begin at: 80 % and 90 %. At 100 % nobody
+/// is accepted.
+pub const OVERLOAD_ROOM_PERCENT: [usize; 2] = [80, 90];
+/// For how long requests are refused after an endpoint's connection found no descriptor: 1 s.
+pub const OVERLOAD_SHORTAGE: Duration = Duration::from_secs(1);
+/// Between two requests of a client's connection under overload: 2 s at most.
+pub const OVERLOAD_KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// TLS handshake of a client, and PROXY protocol header before it: 5 s.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection ends up to so many percent before its age: 10, so that connections made at once do
@@ -177,8 +272,12 @@ pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;
 /// Without a byte for this long, a connection gives its buffer back: 1 s.
 pub const PARK_AFTER: Duration = Duration::from_secs(1);
+/// A pooled upstream connection whose last response came this long ago is always looked at before
+/// it is used again: 1 ms, about one turn of a busy shard. An origin that closes or speaks unasked
+/// does so after seconds of idling.
+pub const POOL_LOOK_AFTER: Duration = Duration::from_millis(1);
 /// A pooled upstream connection idle for this long is closed: 60 s. Origins that give up earlier
-/// (nginx waits 75 s, Node 5 s) are found out by the peek, and by the replay where it is too late.
+/// (nginx waits 75 s, Node 5 s) are found out by the look, and by the replay where it is too late.
 pub const POOL_IDLE_TIMEOUT: Duration = MINUTE;
 /// Ticks between two sweeps of the idle upstream connections: 50 (5 s), fine enough for 60 s.
 pub const POOL_SWEEP_TICKS: u32 = 50;
@@ -197,18 +296,94 @@ pub const SHARD_START_TIMEOUT: Duration = Duration::from_secs(10);
 pub const LOG_STOP_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before a dead shard is started again: 100 ms.
 pub const SHARD_RESTART_PAUSE: Duration = Duration::from_millis(100);
+/// For how long a WebSocket may take to answer our Close when we drain: 5 s, then it is reset.
+pub const WEBSOCKET_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after an accept that failed for want of descriptors or memory: 100 ms.
 pub const ACCEPT_PAUSE: Duration = WHEEL_TICK;
+/// Looks at the queues of listening sockets that stop: 100 at most, with `QUEUE_PAUSE` between.
+pub const QUEUE_LOOKS: u32 = 100;
+/// Looks that have to find them empty: 20, the time of a handshake that had begun, on most networks.
+pub const QUEUE_QUIET_LOOKS: u32 = 20;
+/// Pause between two such looks: 1 ms, the shortest that a shard's timer knows.
+pub const QUEUE_PAUSE: Duration = Duration::from_millis(1);
+/// For how long sockets that were given up may be in the way of new ones on their port: 1 s, many
+/// times what shards take to let go of them.
+pub const HANDOVER: Duration = Duration::from_secs(1);
+/// Pause between two looks whether they are gone: 2 ms.
+pub const HANDOVER_PAUSE: Duration = Duration::from_millis(2);
+/// Ticks over which a drain spreads the end of idle connections: 20 (2 s), so that not all clients
+/// turn to the others at once.
+pub const DRAIN_SPREAD_TICKS: usize = 20;
+/// Idle connections that a drain ends in a tick whatever their number: 64, which nobody notices.
+pub const DRAIN_BATCH: usize = 64;
+/// For how long idle connections outlive their listener: 5 s. A request that comes meanwhile is
+/// answered, and a listener that comes back finds them.
+pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
+/// Ticks that the last operations of a shard that ends are waited for: 20 (2 s).
+pub const STOP_TICKS: u32 = 20;
 /// From SIGTERM until accepting stops: 5 s, what endpoint removal takes to reach every node.
 pub const DRAIN_ACCEPT: Duration = Duration::from_secs(5);
+/// Between two looks whether a drain is over: 20 ms.
+pub const DRAIN_LOOK: Duration = Duration::from_millis(20);
 /// From SIGTERM until what is left is reset: 30 s.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 
+// HTTP/2.
+
+/// Streams that a client may have open: 100, as HAProxy.
+pub const H2_STREAMS: u32 = 100;
+/// Bytes that a peer may send on one stream before they were sent on: 64 KiB, a pooled buffer.
+pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+/// Bytes that a peer may send on a connection before they were sent on: 1 MiB, sixteen streams.
+pub const H2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes of one stream that wait for the socket, and of one send: 64 KiB.
+pub const H2_SEND_BYTES: usize = 64 * KIB;
+/// Bytes of a frame that we take: 16 KiB, the least that a peer may count on.
+pub const H2_FRAME_BYTES: u32 = 16 * 1024;
+/// Reads that may come without any wait before other connections get their turn: 4 (256 KiB).
+pub const H2_READS_PER_POLL: u32 = 4;
+/// `RST_STREAM` frames a second from a client: 100. Whoever cancels more is not changing his mind.
+pub const H2_RESETS_PER_SECOND: u32 = 100;
+/// Streams over which a client's resets are judged: of 500, half may be cut short.
+pub const H2_RESET_SAMPLE: u32 = 500;
+/// Streams of one connection that we reset, whatever made us: 500 (CVE-2025-8671).
+pub const H2_OWN_RESETS: u32 = 500;
+/// PING frames a second: 100.
+pub const H2_PINGS_PER_SECOND: u32 = 100;
+/// SETTINGS frames a second: 50.
+pub const H2_SETTINGS_PER_SECOND: u32 = 50;
+/// CONTINUATION frames of one head: 20, of a head that fits into two (CVE-2024-27316).
+pub const H2_CONTINUATIONS: u32 = 20;
+/// DATA frames without data that do not end a stream, in a connection's life: 100.
+pub const H2_EMPTY_DATA: u32 = 100;
+/// `WINDOW_UPDATE` and PRIORITY frames, each, that nothing gave reason for: 100.
+pub const H2_FREE_FRAMES: u64 = 100;
+/// And so many more for each stream, and `WINDOW_UPDATE` for each DATA frame sent: 10; peers that
+/// give back 4 KiB at a time need 8.
+pub const H2_FREE_FRAMES_EACH: u64 = 10;
+/// Without a byte from a peer that owes one for this long, it is asked for a sign of life: 30 s.
+pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
+/// For how long that sign is waited for: 15 s.
+pub const H2_PING_PATIENCE: Duration = Duration::from_secs(15);
+/// For how long an endpoint may take to begin to speak HTTP/2, to end a head, or to take bytes:
+/// 10 s. Requests have patience of their own, and mostly less.
+pub const H2_UPSTREAM_PATIENCE: Duration = Duration::from_secs(10);
+
 // Upstreams.
 
+/// Servers whose TLS sessions a shard remembers for each backend: 8; there is one, by name.
+pub const RESUMABLE_SERVERS: usize = 8;
 /// Interim responses (1xx) before a final one: 16, more than any origin has reason to send.
 pub const INTERIM_RESPONSES: u32 = 16;
 
+/// Draws of an endpoint before all are looked at one by one: 8. If half are out of question, one
+/// choice in 256 comes to that.
+pub const QUICK_DRAWS: u32 = 8;
+/// A second draw has to score so many times the first one to replace it: 2, less is noise.
+pub const CLEARLY_BETTER: f64 = 2.0;
+/// One choice in so many goes to the endpoint drawn first, if that is idle: 32, so that one that was
+/// slow once is asked again.
+pub const PROBE_ONE_IN: u32 = 32;
 /// When an endpoint is put aside: 5 failures in a row, 30 s times the number of times, at most
 /// 5 min, at most half of a service.
 pub const EJECTION: model::Ejection = model::Ejection {
@@ -235,9 +410,49 @@ pub const UNASKED_RETRIES: u32 = 1;
 pub const EWMA_ALPHA: f64 = 0.3;
 /// What was measured of an endpoint's latency counts half after this long without a new sample: 1 s.
 pub const LATENCY_HALF_LIFE: Duration = Duration::from_secs(1);
+/// A request counts half after this long where shards are weighed against each other to say how an
+/// endpoint fares: 10 s.
+pub const RECENT_HALF_LIFE: Duration = Duration::from_secs(10);
 /// Added to every latency when endpoints are compared: 1 ms. Below that, scheduling decides who is
 /// quicker; with 100 µs, one of three equal endpoints on a fast network got 5 of 300 requests.
 pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);
+
+// Tokens.
+
+/// Bytes of a token, above which 401: 16 KiB, half a head; those of identity providers have one or
+/// two, and what takes longer to read is not worth it.
+pub const JWT_BYTES: usize = 16 * KIB;
+/// How far the clocks of an issuer and of ours may be apart: 1 min.
+pub const JWT_SKEW: Duration = MINUTE;
+/// Keys tried for a token that names none: 4, so that garbage costs at most as many verifications.
+pub const JWT_KEYS_TRIED: usize = 4;
+/// Sets of the cache of verified tokens: 1024, with `JWT_CACHE_WAYS` slots each.
+pub const JWT_CACHE_SETS: usize = 1024;
+/// Slots of a set: 4; so 4096 tokens of a shard, and less than 1 MiB where they say little.
+pub const JWT_CACHE_WAYS: usize = 4;
+/// Bytes of an issuer's key set: 1 MiB, a hundred times what the largest public ones have.
+pub const JWKS_BYTES: usize = 1024 * KIB;
+/// Keys of a key set: 100.
+pub const JWKS_KEYS: usize = 100;
+/// A key set is fetched again after this where neither policy nor answer says when: 5 min.
+pub const JWKS_TTL: Duration = Duration::from_mins(5);
+/// Shortest time that a key set is good for, whatever its answer says: 1 min.
+pub const JWKS_TTL_MIN: Duration = MINUTE;
+/// Longest time that a key set is good for: 24 h. It is also for how long keys stay in use that cannot
+/// be fetched again; then nothing can be verified.
+pub const JWKS_TTL_MAX: Duration = Duration::from_hours(24);
+/// Least time between two fetches because of tokens with an unknown key: 30 s, so that made-up ones
+/// do not become a load on the issuer.
+pub const JWKS_REFRESH: Duration = Duration::from_secs(30);
+/// To fetch a key set, from the connection to the last byte: 5 s.
+pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Wait after a first failed fetch: 1 s, doubled with every further one.
+pub const JWKS_RETRY: Duration = Duration::from_secs(1);
+/// Longest wait after a failed fetch: 1 min.
+pub const JWKS_RETRY_MAX: Duration = MINUTE;
+/// For how long a configuration waits for its new key sets: 2 s, so that its first requests can be
+/// verified, and an issuer that is away holds nothing up.
+pub const JWKS_FIRST_WAIT: Duration = Duration::from_secs(2);
 
 // Observation.
 
@@ -249,6 +464,9 @@ pub const LOG_QUEUED_CHUNKS: usize = 64;
 /// Bytes kept of any one field of a log line that came from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 
+/// Between two lines about peers that abuse HTTP/2, on a shard: 1 s; the counters tell of all.
+pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
+
 // Configuration.
 
 /// Quiet after a change of a file before it is read: 10 ms, so that files written together are read
@@ -256,6 +474,16 @@ pub const LOG_FIELD_BYTES: usize = KIB;
 pub const CHANGE_QUIET: Duration = Duration::from_millis(10);
 /// Longest wait for that quiet, and for a writer to close its file: 100 ms.
 pub const CHANGE_QUIET_MAX: Duration = Duration::from_millis(100);
+/// A file that was written to and not closed since counts as half written for so long after the last
+/// write: 5 s. Until then it says what it said before.
+pub const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+/// A file that is empty all of a sudden says what it said before for so long: 1 s. Some editors
+/// empty a file first and write it after.
+pub const EMPTY_PATIENCE: Duration = Duration::from_secs(1);
+/// Links that are followed one after the other on the way to a file: 40, as Linux does.
+pub const MOST_LINKS: u32 = 40;
+/// Bytes of a secret that seals session tokens, at least: 32, as many as HMAC-SHA256 makes of it.
+pub const SESSION_KEY_BYTES: usize = 32;
 /// Between two looks at files that the kernel does not watch for us: 2 s.
 pub const FILE_POLL: Duration = Duration::from_secs(2);
 /// Between two tries to listen on a port that was refused: 3 s, so that a port another process gives
@@ -272,9 +500,12 @@ pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
 pub const DNS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed look-up: 1 min.
 pub const DNS_RETRY_MAX: Duration = MINUTE;
-/// For how long a configuration waits for answers to its new names: 2 s, so that its first requests
-/// find their backends, and an unreachable server holds nothing up.
+/// For how long the first configuration waits for answers to its names: 2 s, so that the first
+/// requests find their backends, and an unreachable server does not keep us from serving.
 pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
+/// For how long a change waits for answers to its new names: 20 ms, what a server nearby takes. The
+/// rest of the change does not wait for a far one.
+pub const DNS_CHANGE_WAIT: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {

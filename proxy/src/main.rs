@@ -5,16 +5,23 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
 
+use admin::LogControl;
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use clap::Parser;
-use proxy::args::{Cli, Command, LogFormat, Pin, RunArgs};
-use proxy::config::check::{self, Verdict};
+use crossbeam::channel::Sender;
+use proxy::args::{Cli, Command, HeapSampling, LogFormat, Pin, RunArgs};
+use proxy::config::check;
 use proxy::config::compile::CompileOptions;
-use proxy::config::local::{self, BindRequest, LocalConfig};
+use proxy::config::in_force::InForce;
+use proxy::config::local::{self, Binder, LocalConfig};
 use proxy::cpu::Cpus;
 use proxy::descriptors;
+use proxy::heap::{self, Sampled, Sampling};
+use proxy::inspect::{Inspected, servers};
 use proxy::limits::LOG_STOP_PATIENCE;
 use proxy::memory;
 use proxy::observe::log_writer::{LogQueue, LogWriter};
@@ -23,9 +30,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
+use translate::check::Verdict;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Sampled<mimalloc::MiMalloc> = Sampled::new(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -57,21 +65,14 @@ fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
 }
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
-    start_log(args.log_format)?;
-    if let Err(error) = memory::without_huge_pages() {
-        warn!(%error, "huge pages stay on; idle connections may hold more memory");
-    }
+    let started = Instant::now();
+    let log_control = start_log(args.log_format)?;
+    prepare_memory(args.heap_sampling);
     // Before anything is served: a signal from here on is a wish for an orderly end.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
+    let signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
     let cpus = Cpus::of_this_process();
-    let shards = args.shards.unwrap_or_else(|| cpus.shards());
-    let plan = ShardPlan {
-        shards: NonZeroU32::from(shards),
-        driver: args.driver,
-        cores: cores(args.pin, &cpus, usize::from(shards.get())),
-        connections: descriptors::client_connections(NonZeroU32::from(shards))?,
-        session_key: args.session_key()?,
-    };
+    let plan = plan(args, &cpus)?;
+    let servers = servers::bind(args)?;
     let published = Arc::new(ArcSwap::default());
     let log = LogQueue::new();
     let writer = LogWriter::spawn(Arc::clone(&log), std::io::stdout())?;
@@ -79,33 +80,29 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
         .context("the shards could not be started")?;
     let mut compile = CompileOptions::new(plan.shards);
     args.access_log.apply_to(&mut compile.access_log);
+    let in_force = InForce::default();
     let local = LocalConfig {
         paths: args.config.clone(),
         port_offset: args.port_offset,
+        reserved_ports: servers.ports(),
         compile,
+        in_force: in_force.clone(),
     };
-    let binding = shards.clone();
-    let binder = move |wanted: Vec<BindRequest>| {
-        binding.listen_on(wanted.iter().map(|bind| (bind.id, bind.address)))
+    let inspected = Inspected {
+        shards: shards.clone(),
+        in_force,
+        files: args.config.clone(),
+        cpus,
+        started,
     };
-    let config = local::start(local, published, Box::new(binder))?;
+    let handles = inspected.handles(log_control, quit(&sender));
+    let admin = admin::start(servers.sockets, handles, args.admin_host.clone())
+        .context("the admin thread could not be started")?;
+    let config = local::start(local, published, binder(shards.clone()))?;
     info!(shards = plan.shards, "ready");
 
     let on_signal = signals.handle();
-    let watcher = std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for signal in &mut signals {
-                let urgency = if signal == SIGINT {
-                    Urgency::Prompt
-                } else {
-                    Urgency::Graceful
-                };
-                if sender.send(Event::Stop(urgency)).is_err() {
-                    return;
-                }
-            }
-        })?;
+    let watcher = watch(signals, sender)?;
     let drain = DrainPlan {
         accept: args.drain_accept.0,
         deadline: args.drain_deadline.0,
@@ -114,26 +111,98 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     on_signal.close();
     drop(watcher.join());
     drop(config);
+    drop(admin);
     if !writer.stop(LOG_STOP_PATIENCE) {
         warn!("the last lines of the access log were not taken");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn start_log(format: LogFormat) -> Result<()> {
+fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
+    let shards = args.shards.unwrap_or_else(|| cpus.shards());
+    Ok(ShardPlan {
+        shards: NonZeroU32::from(shards),
+        driver: args.driver,
+        cores: cores(args.pin, cpus, usize::from(shards.get())),
+        descriptors: descriptors::per_shard(NonZeroU32::from(shards))?,
+        session_key: args.session_key()?,
+    })
+}
+
+/// Has the shards listen on what the configuration asks for.
+fn binder(shards: Shards) -> Binder {
+    Box::new(move |wanted| {
+        let wanted = wanted.iter();
+        shards.listen_on(wanted.map(|bind| (bind.id, bind.transport, bind.address)))
+    })
+}
+
+/// What the admin server does when it is asked for the end.
+fn quit(events: &Sender<Event>) -> impl Fn() + Send + Sync + 'static {
+    let events = events.clone();
+    move || {
+        // Nobody listens any more where the end is near anyway.
+        let _ = events.send(Event::Stop(Urgency::Graceful));
+    }
+}
+
+/// Passes signals on, until their handle is closed.
+fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHandle<()>> {
+    let run = move || {
+        for signal in &mut signals {
+            let urgency = if signal == SIGINT {
+                Urgency::Prompt
+            } else {
+                Urgency::Graceful
+            };
+            if events.send(Event::Stop(urgency)).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(run)
+}
+
+fn prepare_memory(sampling: HeapSampling) {
+    if sampling == HeapSampling::Off {
+        heap::set_sampling(Sampling::Off);
+    }
+    if let Err(error) = memory::without_huge_pages() {
+        warn!(%error, "huge pages stay on; idle connections may hold more memory");
+    }
+}
+
+fn start_log(format: LogFormat) -> Result<LogControl> {
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .from_env()
         .context("RUST_LOG is no filter; use `info`, or `info,proxy::forward=debug`")?;
+    // What it warns of, any client can make it say, as often as they like.
+    let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
+        Ok(said) if said.contains("h2") => filter,
+        _ => filter.add_directive("h2=off".parse().context("a directive of our own")?),
+    };
+    let current = filter.to_string();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Text => builder.init(),
-        LogFormat::Json => builder.json().init(),
-    }
-    Ok(())
+    Ok(match format {
+        LogFormat::Text => {
+            let builder = builder.with_filter_reloading();
+            let control = LogControl::new(builder.reload_handle(), current);
+            builder.init();
+            control
+        }
+        LogFormat::Json => {
+            let builder = builder.json().with_filter_reloading();
+            let control = LogControl::new(builder.reload_handle(), current);
+            builder.init();
+            control
+        }
+    })
 }
 
 /// The core of each shard. On a machine shared with others, the scheduler knows better than a fixed

@@ -5,8 +5,11 @@
     reason = "prctl(2), madvise(2), and a call of the allocator's"
 )]
 
+use std::ffi::CStr;
 use std::io;
 use std::mem::MaybeUninit;
+
+use admin_types::memory::Allocator;
 
 /// Backs the memory that is used from here on by small pages. The allocator asks for huge ones, of
 /// which a buffer that waits for bytes would fill 2 MiB where it has touched 8 KiB.
@@ -41,6 +44,58 @@ pub(crate) fn discard(memory: &mut [MaybeUninit<u8>]) {
 pub(crate) fn trim() {
     // SAFETY: it touches nothing but the allocator's own free memory, on any thread.
     unsafe { libmimalloc_sys::mi_collect(true) };
+}
+
+/// What the allocator says of itself.
+#[must_use]
+pub fn report() -> Allocator {
+    let [
+        mut elapsed,
+        mut user,
+        mut system,
+        mut rss,
+        mut peak_rss,
+        mut committed,
+    ] = [0_usize; 6];
+    let [mut peak_committed, mut faults] = [0_usize; 2];
+    // SAFETY: each pointer names a live number of the type that the call writes.
+    unsafe {
+        libmimalloc_sys::mi_process_info(
+            &raw mut elapsed,
+            &raw mut user,
+            &raw mut system,
+            &raw mut rss,
+            &raw mut peak_rss,
+            &raw mut committed,
+            &raw mut peak_committed,
+            &raw mut faults,
+        );
+    }
+    Allocator {
+        name: "mimalloc".to_owned(),
+        committed: committed as u64,
+        peak_committed: peak_committed as u64,
+        reserved: reserved().unwrap_or(committed as u64),
+        rss: rss as u64,
+        peak_rss: peak_rss as u64,
+        page_faults: faults as u64,
+    }
+}
+
+/// Address space that the allocator has taken: only its text of JSON says so.
+fn reserved() -> Option<u64> {
+    // SAFETY: without a buffer the call allocates one, which is freed below; it ends in a zero.
+    let json = unsafe {
+        let text = libmimalloc_sys::mi_stats_get_json(0, std::ptr::null_mut());
+        if text.is_null() {
+            return None;
+        }
+        let json = CStr::from_ptr(text).to_string_lossy().into_owned();
+        libmimalloc_sys::mi_free(text.cast());
+        json
+    };
+    let json: serde_json::Value = serde_json::from_str(&json).ok()?;
+    json.get("reserved")?.get("current")?.as_u64()
 }
 
 /// Bytes of a page; where pages are larger, `madvise` refuses what is not aligned to them.

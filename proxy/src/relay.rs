@@ -1,14 +1,16 @@
-//! Moves one message body from one socket to another, in whichever framing the other side needs.
+//! Moves one message body from one channel to another, in whichever framing the other side needs.
 //!
 //! One buffer, one read or one send under way: a receiver that takes nothing stops the sender. The
 //! payload stays where it was read; framing is written around it.
 
 use std::time::{Duration, Instant};
 
+use crate::channel::Channel;
 use crate::http::h1::BodyError;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
-use crate::limits::CLIENT_LOOK;
+use crate::http::head::Framing;
+use crate::limits::{BYTES_PER_POLL, CLIENT_LOOK};
 use crate::net::{Buffer, CancelHandle, Stream};
 use crate::shard::deadline::{Deadline, Expiry};
 
@@ -19,6 +21,16 @@ pub(crate) enum Outward {
     Plain,
     /// In chunks.
     Chunked,
+}
+
+impl Outward {
+    /// How a body goes out over a socket whose head says that it is `framing`.
+    pub(crate) fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::Chunked => Self::Chunked,
+            Framing::Empty | Framing::Length(_) | Framing::UntilClose => Self::Plain,
+        }
+    }
 }
 
 /// Whether a read can be ended from our side, other than by ending the connection.
@@ -35,7 +47,7 @@ pub(crate) enum Reads {
 /// One side of a relay.
 #[derive(Clone, Copy)]
 pub(crate) struct Side<'a> {
-    pub(crate) stream: &'a Stream,
+    pub(crate) stream: &'a Channel,
     pub(crate) deadline: &'a Deadline,
     /// For how long it may give or take nothing.
     pub(crate) idle: Option<Duration>,
@@ -45,7 +57,7 @@ pub(crate) struct Side<'a> {
 
 impl<'a> Side<'a> {
     /// A side that may take all the time it wants.
-    pub(crate) fn of(stream: &'a Stream, deadline: &'a Deadline) -> Self {
+    pub(crate) fn of(stream: &'a Channel, deadline: &'a Deadline) -> Self {
         Self {
             stream,
             deadline,
@@ -147,6 +159,7 @@ impl Relay<'_> {
         // One for all reads: a cancellation between two of them ends the next one.
         let handle = (self.reads == Reads::Cancelable).then(|| self.from.deadline.cancel_handle());
         let mut piece = first;
+        let mut since_turn = 0;
         loop {
             tap.payload(
                 buffer
@@ -162,9 +175,15 @@ impl Relay<'_> {
             if done {
                 return Ok(());
             }
+            since_turn += segment.consumed;
+            if since_turn >= BYTES_PER_POLL {
+                since_turn = 0;
+                self.from.deadline.give_way().await;
+            }
             buffer.make_room();
             piece = if self.fill(buffer, handle.clone()).await? == 0 {
                 decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
+                self.from.stream.hand_over_trailers(decoder);
                 Decoded {
                     payload: 0..0,
                     consumed: 0,
@@ -216,6 +235,17 @@ impl Relay<'_> {
         moved: &mut Moved,
     ) -> Result<(), RelayError> {
         self.count(segment.payload, decoder, moved)?;
+        let socket = match self.to.stream {
+            Channel::Socket(socket) => socket,
+            Channel::H2(stream) => {
+                let payload = buffer.filled().get(..segment.payload).unwrap_or_default();
+                let end = done.then(|| decoder.trailers());
+                self.to.arm(Expiry::Disconnect);
+                let sent = Box::pin(stream.send(payload, end)).await;
+                self.to.deadline.disarm();
+                return sent.map_err(|_| self.receiver_failure());
+            }
+        };
         if self.outward == Outward::Chunked && segment.payload > 0 {
             encode::chunk_head(out, segment.payload);
         }
@@ -224,7 +254,7 @@ impl Relay<'_> {
             segment.consumed += out.len();
             out.clear();
         } else {
-            self.send_alone(out).await?;
+            self.send_alone(socket, out).await?;
         }
         let mut end = segment.front + segment.payload;
         if self.outward == Outward::Chunked {
@@ -241,19 +271,19 @@ impl Relay<'_> {
         }
         if end > 0 {
             self.to.arm(Expiry::Disconnect);
-            let sent = self.to.stream.write(buffer, 0..end).await;
+            let sent = socket.write(buffer, 0..end).await;
             self.to.deadline.disarm();
             sent.map_err(|_| self.receiver_failure())?;
         }
-        self.send_alone(out).await
+        self.send_alone(socket, out).await
     }
 
-    async fn send_alone(&self, out: &mut Vec<u8>) -> Result<(), RelayError> {
+    async fn send_alone(&self, socket: &Stream, out: &mut Vec<u8>) -> Result<(), RelayError> {
         if out.is_empty() {
             return Ok(());
         }
         self.to.arm(Expiry::Disconnect);
-        let sent = self.to.stream.write_vec(out).await;
+        let sent = socket.write_vec(out).await;
         self.to.deadline.disarm();
         out.clear();
         sent.map_err(|_| self.receiver_failure())
@@ -270,7 +300,7 @@ impl Relay<'_> {
         let watched = self.reads == Reads::WhileWanted;
         if watched {
             let watch = Expiry::Watch {
-                other: stream.fd(),
+                other: stream.cutoff(),
                 again: CLIENT_LOOK,
             };
             self.to.deadline.arm(Some(CLIENT_LOOK), watch);
@@ -331,3 +361,6 @@ impl Relay<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,22 +2,132 @@
 //!
 //! Each shard has a socket of its own on the port (`SO_REUSEPORT`), so that the kernel spreads
 //! connections and no shard waits for another's accept. A socket is never closed for a change of
-//! configuration: closing it would reset whatever waits in its queue.
+//! configuration that keeps its address: closing it would reset whatever waits in its queue.
+
+#![expect(unsafe_code, reason = "listen(2) and a filter on a listening socket")]
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use xds::model::Transport;
 
 use crate::limits::{ACCEPT_BACKLOG, KEEPALIVE_AFTER};
 
-/// Binds one listening socket for each of `shards`.
-///
-/// # Errors
-/// Another process has the port, we may not bind it, or the address is not ours.
-pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
-    match bind_all(address, shards) {
+/// The listening sockets of an address, one a shard. The port is free again when the supervisor
+/// and the last shard have dropped it.
+#[derive(Debug)]
+pub struct Listening {
+    transport: Transport,
+    address: SocketAddr,
+    sockets: Vec<OwnedFd>,
+}
+
+impl Listening {
+    /// Binds one listening socket for each of `shards`.
+    ///
+    /// # Errors
+    /// Another process has the port, we may not bind it, or the address is not ours.
+    pub fn bind(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<Self> {
+        let sockets = bind(transport, address, shards)?;
+        Ok(Self {
+            transport,
+            address,
+            sockets,
+        })
+    }
+
+    /// What comes in.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Where they listen.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A duplicate of a shard's socket, which listens, whatever was done to it before.
+    ///
+    /// # Errors
+    /// No descriptor is left, or the kernel does not let it listen again.
+    pub(crate) fn lend(&self, shard: u16) -> io::Result<OwnedFd> {
+        let socket = self.sockets.get(usize::from(shard));
+        let socket = socket.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+        if self.transport == Transport::Udp {
+            return Ok(socket);
+        }
+        admit_clients(socket.as_raw_fd());
+        // SAFETY: listen takes plain integers. On a socket that listens it changes nothing.
+        if unsafe { libc::listen(socket.as_raw_fd(), ACCEPT_BACKLOG) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(socket)
+    }
+}
+
+/// Lets no new client begin a handshake; those that have begun one come to its end. A client that
+/// is turned away knows nothing of it and asks again after a second, when there is an answer.
+pub(crate) fn turn_clients_away(socket: RawFd) {
+    let mut steps = SYN_FILTER;
+    let program = libc::sock_fprog {
+        len: u16::try_from(steps.len()).unwrap_or_default(),
+        filter: steps.as_mut_ptr(),
+    };
+    // SAFETY: the pointer and size name a live program, which the kernel copies. Where it is
+    // refused, a client that comes in the last moment is reset.
+    unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            libc::socklen_t::try_from(size_of_val(&program)).unwrap_or_default(),
+        );
+    }
+}
+
+/// Undoes [`turn_clients_away`].
+fn admit_clients(socket: RawFd) {
+    let unused: libc::c_int = 0;
+    // SAFETY: the pointer and size name a live integer. Without a filter it is an error that means
+    // nothing.
+    unsafe {
+        libc::setsockopt(
+            socket,
+            libc::SOL_SOCKET,
+            libc::SO_DETACH_FILTER,
+            (&raw const unused).cast(),
+            libc::socklen_t::try_from(size_of_val(&unused)).unwrap_or_default(),
+        );
+    }
+}
+
+/// Drops segments with SYN and without ACK. A filter of a TCP socket sees a segment from its TCP
+/// header on, whose byte 13 holds the flags.
+const SYN_FILTER: [libc::sock_filter; 5] = {
+    const SYN: u32 = 0x02;
+    const ACK: u32 = 0x10;
+    const FLAGS_AT: u32 = 13;
+    const fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+        #[expect(clippy::cast_possible_truncation, reason = "codes are below 256")]
+        let code = code as u16;
+        libc::sock_filter { code, jt, jf, k }
+    }
+    [
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, FLAGS_AT),
+        step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, SYN | ACK),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, SYN),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+    ]
+};
+
+fn bind(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
+    match bind_all(transport, address, shards) {
         // A machine without IPv6 still has every IPv4 address.
         Err(error)
             if address.ip().is_unspecified()
@@ -27,18 +137,22 @@ pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
                     Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL)
                 ) =>
         {
-            bind_all((Ipv4Addr::UNSPECIFIED, address.port()).into(), shards)
+            bind_all(
+                transport,
+                (Ipv4Addr::UNSPECIFIED, address.port()).into(),
+                shards,
+            )
         }
         result => result,
     }
 }
 
-fn bind_all(address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
+fn bind_all(transport: Transport, address: SocketAddr, shards: usize) -> io::Result<Vec<OwnedFd>> {
     // With SO_REUSEPORT alone, another process of ours could take half of the connections: a
     // socket without it tells whether anybody else is there.
-    drop(socket(address, Sharing::Alone)?);
+    drop(socket(transport, address, Sharing::Alone)?);
     (0..shards)
-        .map(|_| socket(address, Sharing::Reuseport).map(OwnedFd::from))
+        .map(|_| socket(transport, address, Sharing::Reuseport).map(OwnedFd::from))
         .collect()
 }
 
@@ -48,10 +162,16 @@ enum Sharing {
     Reuseport,
 }
 
-fn socket(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
+fn socket(transport: Transport, address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
-    let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
+    let socket = match transport {
+        Transport::Tcp => Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?,
+        Transport::Udp => Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?,
+    };
+    if transport == Transport::Tcp {
+        // Of UDP it would share the port, with anybody.
+        socket.set_reuse_address(true)?;
+    }
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
@@ -59,7 +179,11 @@ fn socket(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     socket.bind(&address.into())?;
-    if sharing == Sharing::Reuseport {
+    if transport == Transport::Udp {
+        tell_asked_address(&socket, address)?;
+        // Datagrams are taken where there are any, on either driver.
+        socket.set_nonblocking(true)?;
+    } else if sharing == Sharing::Reuseport {
         // Accepted sockets inherit both.
         socket.set_tcp_nodelay(true)?;
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_AFTER))?;
@@ -68,11 +192,41 @@ fn socket(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
     Ok(socket)
 }
 
+/// Has the kernel say with each datagram which of our addresses it was sent to: answers have to
+/// come from there.
+fn tell_asked_address(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    let (level, option) = if address.is_ipv4() {
+        (libc::IPPROTO_IP, libc::IP_PKTINFO)
+    } else {
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO)
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: the pointer and size name a live integer.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const on).cast(),
+            libc::socklen_t::try_from(size_of_val(&on)).unwrap_or_default(),
+        )
+    };
+    if set == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
-    use super::bind;
+    use super::Transport;
+
+    fn bind(address: SocketAddr, shards: usize) -> std::io::Result<Vec<std::os::fd::OwnedFd>> {
+        super::bind(Transport::Tcp, address, shards)
+    }
 
     fn free() -> SocketAddr {
         let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

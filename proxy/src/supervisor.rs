@@ -10,22 +10,26 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
 use tracing::{error, info, warn};
+use xds::model::Transport;
 
 use crate::config::Published;
 use crate::driver::{DriverChoice, DriverReport};
-use crate::limits::{SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT};
+use crate::limits::{
+    DRAIN_LOOK, HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT,
+};
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::{LogQueue, LogSink};
 use crate::shard::inbox::{Ask, Inbox, inbox};
+use crate::shard::peers::Peers;
 use crate::shard::{self, ShardOptions};
-use crate::sockets;
+use crate::sockets::Listening;
 
 /// How the shards are to be.
 #[derive(Clone)]
@@ -36,8 +40,8 @@ pub struct ShardPlan {
     pub driver: DriverChoice,
     /// The core of each, where they are bound to one.
     pub cores: Option<Vec<usize>>,
-    /// Client connections of one shard.
-    pub connections: u32,
+    /// Sockets of one shard, of clients and of endpoints.
+    pub descriptors: u32,
     /// Seals session tokens.
     pub session_key: ring::hmac::Key,
 }
@@ -69,6 +73,8 @@ struct Inner {
     log: Arc<LogQueue>,
     events: Sender<Event>,
     counters: Vec<Arc<ShardCounters>>,
+    draining: AtomicBool,
+    peers: Arc<Peers>,
     state: Mutex<State>,
 }
 
@@ -76,9 +82,19 @@ struct Inner {
 struct State {
     inboxes: Vec<Option<Inbox>>,
     threads: Vec<Option<JoinHandle<()>>>,
-    /// The listening sockets, by bind id, one a shard.
-    sockets: HashMap<u32, Vec<OwnedFd>>,
+    /// The listening sockets, by bind id.
+    sockets: HashMap<u32, Arc<Listening>>,
+    /// Those that shards may still be taking the last connections from.
+    given_up: Vec<GivenUp>,
     drivers: Vec<Option<DriverReport>>,
+}
+
+/// Listening sockets that are wanted no more.
+struct GivenUp {
+    bind: u32,
+    port: u16,
+    since: Instant,
+    sockets: Weak<Listening>,
 }
 
 impl Shards {
@@ -98,12 +114,16 @@ impl Shards {
             threads: (0..count).map(|_| None).collect(),
             drivers: vec![None; count],
             sockets: HashMap::new(),
+            given_up: Vec::new(),
         };
+        let counters: Vec<_> = (0..count).map(|_| Arc::default()).collect();
         let shards = Self(Arc::new(Inner {
-            counters: (0..count).map(|_| Arc::default()).collect(),
+            peers: Arc::new(Peers::new(&counters)),
+            counters,
             plan,
             published,
             log,
+            draining: AtomicBool::new(false),
             events: events.clone(),
             state: Mutex::new(state),
         }));
@@ -121,13 +141,14 @@ impl Shards {
         let options = ShardOptions {
             id,
             driver: inner.plan.driver,
-            connections: inner.plan.connections,
+            descriptors: inner.plan.descriptors,
             core: inner
                 .plan
                 .cores
                 .as_ref()
                 .and_then(|cores| cores.get(index).copied()),
             published: Arc::clone(&inner.published),
+            peers: Arc::clone(&inner.peers),
             counters: Arc::clone(&inner.counters[index]),
             log: LogSink::new(Arc::clone(&inner.log)),
             session_key: inner.plan.session_key.clone(),
@@ -157,12 +178,12 @@ impl Shards {
         info!(shard = id, driver = %report, "shard started");
         let mut state = self.state();
         for (bind, sockets) in &state.sockets {
-            let socket = sockets[index].try_clone()?;
             sender.ask(Ask::Listen {
                 bind: *bind,
-                socket,
+                sockets: Arc::clone(sockets),
             });
         }
+        inner.peers.set(id, Some(sender.clone()));
         state.inboxes[index] = Some(sender);
         state.threads[index] = Some(thread);
         state.drivers[index] = Some(report);
@@ -171,6 +192,7 @@ impl Shards {
 
     /// Puts a dead shard back: its sockets and what waits in their queues are still there.
     pub fn restart(&self, id: u16) {
+        self.0.peers.set(id, None);
         warn!(
             shard = id,
             "the shard ended; its connections are lost, starting it again"
@@ -186,9 +208,10 @@ impl Shards {
     /// Listens on these binds, and no longer on others. What could not be listened on, and why.
     pub fn listen_on(
         &self,
-        wanted: impl Iterator<Item = (u32, SocketAddr)>,
+        wanted: impl Iterator<Item = (u32, Transport, SocketAddr)>,
     ) -> Vec<(u32, io::Error)> {
-        let wanted: HashMap<u32, SocketAddr> = wanted.collect();
+        let wanted = wanted.map(|(bind, transport, address)| (bind, (transport, address)));
+        let wanted: HashMap<u32, (Transport, SocketAddr)> = wanted.collect();
         let present: Vec<u32> = self.state().sockets.keys().copied().collect();
         for bind in present.iter().filter(|bind| !wanted.contains_key(bind)) {
             self.unlisten(*bind);
@@ -197,35 +220,64 @@ impl Shards {
             .into_iter()
             .filter(|(bind, _)| !present.contains(bind));
         missing
-            .filter_map(|(bind, address)| {
-                self.listen(bind, address).err().map(|error| (bind, error))
+            .filter_map(|(bind, (transport, address))| {
+                let listening = self.listen(bind, transport, address);
+                listening.err().map(|error| (bind, error))
             })
             .collect()
     }
 
-    fn listen(&self, bind: u32, address: SocketAddr) -> io::Result<()> {
-        let sockets = sockets::bind(address, self.0.counters.len())?;
+    fn listen(&self, bind: u32, transport: Transport, address: SocketAddr) -> io::Result<()> {
+        let sockets = self.sockets_of(bind, transport, address)?;
         let mut state = self.state();
-        for (inbox, socket) in state.inboxes.iter().zip(&sockets) {
-            if let Some(inbox) = inbox {
-                inbox.ask(Ask::Listen {
-                    bind,
-                    socket: socket.try_clone()?,
-                });
-            }
+        for inbox in state.inboxes.iter().flatten() {
+            inbox.ask(Ask::Listen {
+                bind,
+                sockets: Arc::clone(&sockets),
+            });
         }
         state.sockets.insert(bind, sockets);
         Ok(())
     }
 
+    /// The sockets that were given up a moment ago, or fresh ones. Where another address of a port
+    /// was given up, waits until shards have let go of it.
+    fn sockets_of(
+        &self,
+        bind: u32,
+        transport: Transport,
+        address: SocketAddr,
+    ) -> io::Result<Arc<Listening>> {
+        loop {
+            if let Some(sockets) = self.state().take_back(bind) {
+                return Ok(sockets);
+            }
+            match Listening::bind(transport, address, self.0.counters.len()) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && self.state().gave_up(address.port()) =>
+                {
+                    thread::sleep(HANDOVER_PAUSE);
+                }
+                result => return result.map(Arc::new),
+            }
+        }
+    }
+
     fn unlisten(&self, bind: u32) {
         let mut state = self.state();
-        state.sockets.remove(&bind);
+        state.give_up(bind);
         state
             .inboxes
             .iter()
             .flatten()
             .for_each(|inbox| inbox.ask(Ask::Unlisten { bind }));
+    }
+
+    /// Accepts no more, on any bind. A shard that is started again does not either.
+    fn stop_accepting(&self) {
+        self.state().sockets.clear();
+        self.ask(|| Ask::StopAccepting);
     }
 
     fn ask(&self, ask: impl Fn() -> Ask) {
@@ -234,6 +286,38 @@ impl Shards {
             .iter()
             .flatten()
             .for_each(|inbox| inbox.ask(ask()));
+    }
+
+    /// Asks one shard, unless it is being started again.
+    pub fn ask_one(&self, id: usize, ask: Ask) {
+        let state = self.state();
+        if let Some(Some(inbox)) = state.inboxes.get(id) {
+            inbox.ask(ask);
+        }
+    }
+
+    /// How they are to be.
+    #[must_use]
+    pub fn plan(&self) -> &ShardPlan {
+        &self.0.plan
+    }
+
+    /// What each runs on.
+    #[must_use]
+    pub fn drivers(&self) -> Vec<Option<DriverReport>> {
+        self.state().drivers.clone()
+    }
+
+    /// Whether all of them run.
+    #[must_use]
+    pub fn are_up(&self) -> bool {
+        self.state().drivers.iter().all(Option::is_some)
+    }
+
+    /// Whether they are being brought to their end.
+    #[must_use]
+    pub fn are_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
     }
 
     /// Client connections open on all shards.
@@ -255,6 +339,34 @@ impl Shards {
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         // A panic while it was held left single assignments undone at worst.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn give_up(&mut self, bind: u32) {
+        if let Some(sockets) = self.sockets.remove(&bind) {
+            self.given_up.push(GivenUp {
+                bind,
+                port: sockets.address().port(),
+                since: Instant::now(),
+                sockets: Arc::downgrade(&sockets),
+            });
+        }
+    }
+
+    /// Sockets of a bind that were given up and that some shard still has: each shard takes its
+    /// own back after it was done with it.
+    fn take_back(&mut self, bind: u32) -> Option<Arc<Listening>> {
+        let mut given_up = self.given_up.iter();
+        given_up.find_map(|it| (it.bind == bind).then(|| it.sockets.upgrade())?)
+    }
+
+    /// Whether sockets of this port were given up so recently that they may still be open.
+    fn gave_up(&mut self, port: u16) -> bool {
+        self.given_up
+            .retain(|it| it.sockets.strong_count() > 0 || it.since.elapsed() < HANDOVER);
+        let mut given_up = self.given_up.iter();
+        given_up.any(|it| it.port == port && it.since.elapsed() < HANDOVER)
     }
 }
 
@@ -280,6 +392,7 @@ pub fn supervise(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan) {
 
 /// Lets what was begun come to its end. A second wish for an end is granted at once.
 fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Urgency) {
+    shards.0.draining.store(true, Ordering::Relaxed);
     let deadline = Instant::now() + plan.deadline;
     let accept_until = match urgency {
         Urgency::Graceful => Instant::now() + plan.accept.min(plan.deadline),
@@ -293,7 +406,7 @@ fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Ur
         return abandon(shards);
     }
     shards.ask(|| Ask::Drain);
-    shards.ask(|| Ask::StopAccepting);
+    shards.stop_accepting();
     match wait(shards, events, deadline, || shards.clients() == 0) {
         Waited::Over => stop(shards),
         Waited::Interrupted => abandon(shards),
@@ -342,7 +455,7 @@ fn wait(
     done: impl Fn() -> bool,
 ) -> Waited {
     while !done() && Instant::now() < until {
-        let look_again = (Instant::now() + LOOK_AGAIN).min(until);
+        let look_again = (Instant::now() + DRAIN_LOOK).min(until);
         match events.recv_deadline(look_again) {
             Ok(Event::Stop(_)) => return Waited::Interrupted,
             Ok(Event::Ended(id)) => shards.restart(id),
@@ -351,6 +464,3 @@ fn wait(
     }
     Waited::Over
 }
-
-/// How often a drain looks whether it is over.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);

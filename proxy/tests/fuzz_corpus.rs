@@ -2,16 +2,26 @@
 
 use std::path::Path;
 
+#[path = "../fuzz/checks/client_hello.rs"]
+mod client_hello;
 #[path = "../fuzz/checks/h1_body.rs"]
 mod h1_body;
 #[path = "../fuzz/checks/h1_head.rs"]
 mod h1_head;
 #[path = "../fuzz/checks/h1_pair.rs"]
 mod h1_pair;
+#[path = "../fuzz/checks/h2_guard.rs"]
+mod h2_guard;
+#[path = "../fuzz/checks/jwt.rs"]
+mod jwt;
 #[path = "../fuzz/checks/path.rs"]
 mod path;
 #[path = "../fuzz/checks/route_match.rs"]
 mod route_match;
+#[path = "../fuzz/checks/tls_session.rs"]
+mod tls_session;
+#[path = "../fuzz/checks/udp_sessions.rs"]
+mod udp_sessions;
 
 fn replay(target: &str, check: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,6 +41,11 @@ fn replay(target: &str, check: fn(&[u8])) {
 }
 
 #[test]
+fn client_hello_corpus() {
+    replay("client_hello", client_hello::check);
+}
+
+#[test]
 fn h1_head_corpus() {
     replay("h1_head", h1_head::check);
 }
@@ -46,6 +61,16 @@ fn h1_pair_corpus() {
 }
 
 #[test]
+fn h2_guard_corpus() {
+    replay("h2_guard", h2_guard::check);
+}
+
+#[test]
+fn jwt_corpus() {
+    replay("jwt", jwt::check);
+}
+
+#[test]
 fn path_corpus() {
     replay("path", path::check);
 }
@@ -53,4 +78,23 @@ fn path_corpus() {
 #[test]
 fn route_match_corpus() {
     replay("route_match", route_match::check);
+}
+
+#[test]
+fn tls_session_corpus() {
+    replay("tls_session", tls_session::check);
+}
+
+#[test]
+fn udp_sessions_corpus() {
+    replay("udp_sessions", udp_sessions::check);
+}
+
+proptest::proptest! {
+    #[test]
+    fn udp_sessions_are_what_a_plain_list_says(
+        data in proptest::collection::vec(0..=u8::MAX, 0..2_000)
+    ) {
+        udp_sessions::check(&data);
+    }
 }

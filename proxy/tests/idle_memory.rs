@@ -13,7 +13,8 @@ mod support;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use support::{Client, Gateway, gateway, on_both_drivers, origin};
+use support::pki::authority;
+use support::{Client, Gateway, gateway, on_both_drivers, origin, tls};
 
 const CONNECTIONS: usize = 8_000;
 
@@ -22,6 +23,11 @@ const STEP: usize = 500;
 
 /// Bytes that an idle connection may cost.
 const BAR: u64 = 1_126;
+
+const TLS_CONNECTIONS: usize = 2_000;
+
+/// Bytes that an idle connection of TLS may cost: rustls' own state, and no record buffers.
+const TLS_BAR: u64 = 5 * 1024;
 
 /// Longest wait for memory to settle.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -45,38 +51,58 @@ fn settled(gateway: &Gateway) -> u64 {
 }
 
 /// So many connections, each of which was asked something.
-fn busy_once(gateway: &Gateway) -> Vec<Client> {
-    let mut clients: Vec<Client> = (0..STEP).map(|_| gateway.client()).collect();
+fn busy_once(connect: &dyn Fn() -> Client) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..STEP).map(|_| connect()).collect();
     for client in &mut clients {
         client.gets("/").expects(200);
     }
     clients
 }
 
+/// What each of so many idle connections costs.
+fn measure(gateway: &Gateway, connections: usize, connect: &dyn Fn() -> Client) -> u64 {
+    // Code and tables are in memory then; buffers and whatever else a burst leaves are not, and
+    // count as the connections'.
+    connect().gets("/").expects(200);
+    let before = settled(gateway);
+    let mut idle = Vec::with_capacity(connections);
+    while idle.len() < connections {
+        idle.extend(busy_once(connect));
+    }
+    let after = settled(gateway);
+    let each = after.saturating_sub(before) / connections as u64;
+    eprintln!(
+        "{each} bytes for each of {connections} idle connections ({before} before, {after} after)"
+    );
+    for client in &mut idle {
+        client.gets("/").expects(200);
+    }
+    each
+}
+
 on_both_drivers! {
     #[ignore = "measures: run it on a release build, as said above"]
     fn an_idle_connection_costs_little(driver) {
         // Ours are as many as the gateway's: a test's soft limit is often too low.
-        proxy::descriptors::client_connections(NonZeroU32::MIN).expect("a limit");
+        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
-        // Code and tables are in memory then; buffers and whatever else a burst leaves are not, and
-        // count as the connections'.
-        gateway.client().gets("/").expects(200);
-        let before = settled(&gateway);
-        let mut idle = Vec::with_capacity(CONNECTIONS);
-        while idle.len() < CONNECTIONS {
-            idle.extend(busy_once(&gateway));
-        }
-        let after = settled(&gateway);
-        let each = after.saturating_sub(before) / CONNECTIONS as u64;
-        eprintln!(
-            "{driver:?}: {each} bytes for each of {CONNECTIONS} idle connections \
-             ({before} before, {after} after)"
-        );
+        let each = measure(&gateway, CONNECTIONS, &|| gateway.client());
         assert!(each <= BAR, "{each} bytes, not {BAR}");
-        for client in &mut idle {
-            client.gets("/").expects(200);
-        }
+    }
+
+    #[ignore = "measures: run it on a release build, as said above"]
+    fn an_idle_connection_of_tls_costs_little(driver) {
+        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        let (origin, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .limits("keepAliveTimeout: 1h")
+            .start();
+        let tls = tls(&ca, "a.test").forgetful();
+        let each = measure(&gateway, TLS_CONNECTIONS, &|| gateway.tls_client(&tls));
+        assert!(each <= TLS_BAR, "{each} bytes, not {TLS_BAR}");
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! `compile` makes a [`Snapshot`] of the model, `publish` hands it to the shards and takes it back.
 //! Where the model comes from files, `local` does all that on a thread of its own, with `watch`,
-//! `files` and `dns`.
+//! `files`, `dns` and `jwks`.
 
 pub mod check;
 pub mod compile;
 pub mod dns;
 pub mod files;
+pub mod in_force;
+pub mod jwks;
+mod l4;
 pub mod local;
 mod origin;
 pub mod publish;
@@ -18,8 +21,10 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+pub use l4::{Carries, L4Backend, L4Routes, L4Rule, Opening};
 pub use snapshot::{
-    Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Rule, RuleBackend, Snapshot,
+    Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Protection, Protocol, Rule,
+    RuleBackend, Snapshot,
 };
 
 /// The pointer that every shard reads and the configuration thread alone writes.

@@ -29,10 +29,7 @@ fn field_of(listener: &Listener, store: &Store) -> Option<String> {
 
 /// The addresses that Gateways ask for and this machine has: those that a socket can be bound to.
 pub(super) fn local_addresses(store: &Store) -> BTreeSet<IpAddr> {
-    let gateways = store.gateways.values();
-    let asked = gateways.flat_map(|gateway| &gateway.spec.addresses);
-    let asked = asked.filter_map(|address| address.value.parse().ok());
-    asked
-        .filter(|address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok())
+    translate::check::asked_addresses(store)
+        .filter(|address| UdpSocket::bind((*address, 0)).is_ok())
         .collect()
 }

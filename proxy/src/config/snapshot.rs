@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use xds::model;
 
+use super::l4::{Carries, L4Routes, Opening};
 use crate::limits::Limits;
 use crate::policy::compiled::{Answers, BackendPolicy};
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::TrustedHops;
-use crate::policy::proxy_protocol::Acceptance;
+use crate::policy::jwt::Authenticator;
+use crate::policy::proxy_protocol::{Acceptance, Version};
 use crate::route::{HostIndex, Router};
 use crate::shard::interned::Interned;
+use crate::tls::{ServerTls, UpstreamTls};
 use crate::upstream::balance::{Draw, EndpointSet};
 use crate::upstream::session::Identity;
 
@@ -28,6 +31,8 @@ pub struct Snapshot {
     pub binds: Vec<Option<Bind>>,
     /// Everything that requests can be sent to.
     pub clusters: Vec<Cluster>,
+    /// Connections of one shard to all of them, at most.
+    pub upstream_connections_per_shard: u32,
 }
 
 impl Snapshot {
@@ -49,8 +54,12 @@ impl Snapshot {
 pub struct Bind {
     /// Its key.
     pub key: model::BindKey,
+    /// For connections or for datagrams.
+    pub transport: model::Transport,
     /// Where it listens.
     pub address: SocketAddr,
+    /// What its connections begin with.
+    pub opening: Opening,
     /// `namespace/name` of its Gateway.
     pub gateway: Arc<str>,
     /// What holds before a request's listener is known.
@@ -87,12 +96,29 @@ pub struct Listener {
     pub key: model::ListenerKey,
     /// Hosts that it serves; `None` means every host.
     pub hostname: Option<model::Hostname>,
+    /// What becomes of its connections.
+    pub carries: Carries,
+    /// Its rules that look at connections alone.
+    pub l4: L4Routes,
+    /// How its connections begin.
+    pub accepts: Accepts,
     /// Which rule serves a request.
     pub router: Router,
     /// Its rules; the router names them by position.
     pub rules: Vec<Rule>,
     /// The access log of requests that no rule serves.
     pub access_log: model::AccessLog,
+}
+
+/// How a listener's connections begin. The listeners of a bind are all of TLS, or none is.
+#[derive(Debug)]
+pub enum Accepts {
+    /// With a request.
+    Plain,
+    /// With a TLS handshake.
+    Tls(ServerTls),
+    /// With a TLS handshake that cannot be carried out, so they end at once.
+    Nothing,
 }
 
 /// A rule of a route.
@@ -102,6 +128,8 @@ pub struct Rule {
     pub id: Interned,
     /// `kind/namespace/name/rule` of the route, for logs.
     pub name: Arc<str>,
+    /// What its requests are.
+    pub requests: model::RequestProtocol,
     /// Limits and timeouts.
     pub limits: Limits,
     /// The whole exchange, retries included.
@@ -116,6 +144,8 @@ pub struct Rule {
     pub session: Option<model::SessionPersistence>,
     /// The access log.
     pub access_log: model::AccessLog,
+    /// Whose requests it takes; anybody's where there is none.
+    pub jwt: Option<Arc<Authenticator>>,
     /// What it answers before a backend is chosen.
     pub answers: Option<Box<Answers>>,
     /// Chooses among `backends` by weight.
@@ -125,6 +155,15 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// What its requests go out in to the endpoints of a cluster: gRPC has no other way than HTTP/2.
+    #[must_use]
+    pub fn protocol_to(&self, cluster: &Cluster) -> Protocol {
+        match self.requests {
+            model::RequestProtocol::Http => cluster.protocol,
+            model::RequestProtocol::Grpc => Protocol::Http2,
+        }
+    }
+
     /// Its own CORS filter.
     #[must_use]
     pub fn cors(&self) -> Option<&Cors> {
@@ -158,6 +197,10 @@ pub struct Cluster {
     pub id: Interned,
     /// `Service/namespace/name:port` or `Backend/namespace/name`.
     pub name: Arc<str>,
+    /// What protects connections to them.
+    pub protection: Protection,
+    /// What its endpoints speak.
+    pub protocol: Protocol,
     /// Who takes requests.
     pub set: EndpointSet,
     /// Where endpoints are, sorted by id.
@@ -166,6 +209,8 @@ pub struct Cluster {
     pub connections_per_shard: NonZeroU32,
     /// Requests of one shard that wait for a connection to it.
     pub pending_per_shard: NonZeroU32,
+    /// The PROXY protocol header that each connection to it begins with.
+    pub proxy_protocol: Option<Version>,
     /// Retries that it bears.
     pub retry_budget: model::RetryBudget,
 }
@@ -182,6 +227,27 @@ impl Cluster {
     }
 }
 
+/// What protects the connections to a cluster.
+#[derive(Debug, Clone)]
+pub enum Protection {
+    /// Nothing: plain text.
+    Plain,
+    /// TLS.
+    Tls(Arc<UpstreamTls>),
+    /// TLS that cannot be set up, so there are no connections.
+    Unusable,
+}
+
+/// What the endpoints of a cluster speak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1: an exchange at a time on a connection.
+    #[default]
+    Http1,
+    /// HTTP/2: exchanges share a connection.
+    Http2,
+}
+
 /// Where an endpoint is.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
@@ -193,6 +259,10 @@ pub struct Endpoint {
     pub identity: Identity,
     /// Its address as text, for logs.
     pub name: Arc<str>,
+    /// Its share relative to the others.
+    pub weight: NonZeroU32,
+    /// Whether it takes requests.
+    pub health: model::Health,
 }
 
 /// An address to connect to.

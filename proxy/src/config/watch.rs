@@ -10,7 +10,7 @@
     reason = "it runs on the configuration thread"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::warn;
 
 use super::files::is_configuration;
-use crate::limits::{CHANGE_QUIET, CHANGE_QUIET_MAX, FILE_POLL};
+use crate::limits::{CHANGE_QUIET, CHANGE_QUIET_MAX, FILE_POLL, MOST_LINKS, WRITE_PATIENCE};
 
 /// Watches the files and folders of a configuration.
 pub struct Watch {
@@ -32,6 +32,8 @@ pub struct Watch {
     events: UnboundedReceiver<notify::Result<Event>>,
     sender: UnboundedSender<notify::Result<Event>>,
     burst: Option<Burst>,
+    /// Files that somebody is writing to, and when they last did.
+    written: BTreeMap<PathBuf, Instant>,
     last_look: Instant,
 }
 
@@ -48,12 +50,20 @@ impl Watch {
             events,
             sender,
             burst: None,
+            written: BTreeMap::new(),
             last_look: Instant::now(),
         };
         if let Err(error) = watch.rewatch() {
             watch.poll(&error);
         }
         watch
+    }
+
+    /// The files that are being written: those that were written to, by whoever has not closed them
+    /// since and has not paused for long.
+    #[must_use]
+    pub fn written(&self) -> BTreeSet<PathBuf> {
+        self.written.keys().cloned().collect()
     }
 
     /// Waits until something may have changed and is quiet again. A call that is dropped loses
@@ -76,11 +86,10 @@ impl Watch {
     /// Waits for the end of a burst of events.
     async fn quiet(&mut self) {
         loop {
-            let event = match &self.burst {
+            let event = match self.quiet_at() {
                 None => self.events.recv().await,
-                Some(burst) => {
-                    let quiet = burst.quiet_at().into();
-                    match tokio::time::timeout_at(quiet, self.events.recv()).await {
+                Some(quiet) => {
+                    match tokio::time::timeout_at(quiet.into(), self.events.recv()).await {
                         Ok(event) => event,
                         Err(_) => break,
                     }
@@ -89,15 +98,43 @@ impl Watch {
             // Where events were lost, anything may have changed.
             let touch = match event {
                 Some(Ok(event)) => self.interest.judge(&event),
-                Some(Err(_)) | None => Some(Touch::Replaced),
+                Some(Err(_)) | None => Some(Touch::Anything),
             };
             if let Some(touch) = touch {
-                let now = Instant::now();
-                let burst = self.burst.get_or_insert_with(|| Burst::begin(now));
-                burst.note(touch, now);
+                self.note(touch);
             }
         }
         self.burst = None;
+        self.written
+            .retain(|_, last| last.elapsed() < WRITE_PATIENCE);
+    }
+
+    fn note(&mut self, touch: Touch) {
+        let now = Instant::now();
+        let begin = || Burst {
+            first: now,
+            last: now,
+        };
+        self.burst.get_or_insert_with(begin).last = now;
+        match touch {
+            Touch::Written(path) => drop(self.written.insert(path, now)),
+            Touch::Whole(path) => drop(self.written.remove(&path)),
+            Touch::Anything => self.written.clear(),
+        }
+    }
+
+    /// When all is quiet, should nothing else happen. A file that is half written is waited for, but
+    /// other files are not made to wait for it.
+    fn quiet_at(&self) -> Option<Instant> {
+        let Some(burst) = &self.burst else {
+            return self.written.values().min().map(|it| *it + WRITE_PATIENCE);
+        };
+        let most = burst.first + CHANGE_QUIET_MAX;
+        Some(if self.written.is_empty() {
+            most.min(burst.last + CHANGE_QUIET)
+        } else {
+            most
+        })
     }
 
     fn poll(&mut self, error: &notify::Error) {
@@ -109,6 +146,7 @@ impl Watch {
         );
         self.watcher = None;
         self.watched.clear();
+        self.written.clear();
     }
 
     fn rewatch(&mut self) -> notify::Result<()> {
@@ -143,47 +181,16 @@ impl Watch {
 struct Burst {
     first: Instant,
     last: Instant,
-    /// Files that somebody is writing to.
-    open: BTreeSet<PathBuf>,
-}
-
-impl Burst {
-    fn begin(now: Instant) -> Self {
-        Self {
-            first: now,
-            last: now,
-            open: BTreeSet::new(),
-        }
-    }
-
-    fn note(&mut self, touch: Touch, now: Instant) {
-        self.last = now;
-        match touch {
-            Touch::Written(path) => drop(self.open.insert(path)),
-            Touch::Closed(path) => drop(self.open.remove(&path)),
-            Touch::Replaced => {}
-        }
-    }
-
-    /// When it is over, should nothing else happen. A file that is half written is waited for.
-    fn quiet_at(&self) -> Instant {
-        let most = self.first + CHANGE_QUIET_MAX;
-        if self.open.is_empty() {
-            most.min(self.last + CHANGE_QUIET)
-        } else {
-            most
-        }
-    }
 }
 
 /// What an event says of a file.
 enum Touch {
     /// Somebody writes to it.
     Written(PathBuf),
-    /// Somebody has written to it.
-    Closed(PathBuf),
-    /// It came, went, or is another one.
-    Replaced,
+    /// Its writer is done, or it came, went, or is another one.
+    Whole(PathBuf),
+    /// Nobody knows what happened.
+    Anything,
 }
 
 /// Which events mean anything.
@@ -270,17 +277,17 @@ impl Interest {
 
     fn judge(&self, event: &Event) -> Option<Touch> {
         if event.need_rescan() {
-            return Some(Touch::Replaced);
+            return Some(Touch::Anything);
         }
         let path = event.paths.iter().find(|path| self.means(path))?;
         match event.kind {
             EventKind::Access(AccessKind::Close(AccessMode::Write)) => {
-                Some(Touch::Closed(path.clone()))
+                Some(Touch::Whole(path.clone()))
             }
             // Reading is what we do ourselves.
             EventKind::Access(_) => None,
             EventKind::Modify(ModifyKind::Data(_)) => Some(Touch::Written(path.clone())),
-            _ => Some(Touch::Replaced),
+            _ => Some(Touch::Whole(path.clone())),
         }
     }
 
@@ -293,9 +300,6 @@ impl Interest {
             || (listed && is_configuration(path))
     }
 }
-
-/// Links that are followed one after the other: as many as Linux does.
-const MOST_LINKS: u32 = 40;
 
 #[cfg(test)]
 mod tests;

@@ -1,13 +1,16 @@
-//! Answers to what never became a request.
+//! Answers of our own, and those to what never became a request.
 
+use std::io;
 use std::rc::Rc;
 use std::time::SystemTime;
 
 use http::StatusCode;
 
+use crate::channel::Channel;
 use crate::failure::{Failure, Then};
 use crate::http::h1::Asked;
 use crate::http::h1::encode::{Answer, Persist, field};
+use crate::http::h2;
 use crate::http::head::Version;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -15,7 +18,7 @@ use crate::shard::deadline::Expiry;
 use super::connection::{Client, Next};
 
 /// Answers a head that is not to be believed, so that nothing behind it can be either.
-pub(super) async fn refuse(shard: &Rc<Shard>, client: &Client, failure: Failure) -> Next {
+pub(crate) async fn refuse(shard: &Rc<Shard>, client: &Client, failure: Failure) -> Next {
     let kind = failure.kind;
     shard.counters.refused.count(kind);
     tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
@@ -24,23 +27,42 @@ pub(super) async fn refuse(shard: &Rc<Shard>, client: &Client, failure: Failure)
     }
     let (mut lines, mut out) = (Vec::new(), Vec::new());
     write_date(&mut lines);
-    Answer {
+    let answer = Answer {
         status: StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_REQUEST),
         asked: Asked::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: &lines,
         body: kind.text().as_bytes(),
-    }
-    .encode(&mut out);
+    };
     let snapshot = shard.config.load();
     let timeout = snapshot
         .bind(client.bind)
         .and_then(|bind| bind.limits.write_idle_timeout);
     client.deadline.arm(timeout, Expiry::Disconnect);
-    match client.stream.write_vec(&mut out).await {
+    match send(client, &answer, &mut out).await {
         Ok(()) => Next::Linger,
         Err(_) => Next::Close,
+    }
+}
+
+/// Sends an answer in what the client speaks; `out` lends its memory.
+pub(crate) async fn send(
+    client: &Client,
+    answer: &Answer<'_>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    match &client.stream {
+        Channel::Socket(socket) => {
+            out.clear();
+            answer.encode(out);
+            socket.write_vec(out).await
+        }
+        Channel::H2(stream) => {
+            let (head, body) = h2::encode::answer(answer);
+            stream.put_response(head);
+            Box::pin(stream.send(body, Some(b""))).await
+        }
     }
 }
 

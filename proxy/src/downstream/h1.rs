@@ -6,24 +6,23 @@ use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
+use crate::http::h2::frame::PREFACE;
 use crate::limits::{PARK_AFTER, REQUESTS_PER_POLL};
 use crate::net::Buffer;
 use crate::request::{self, scratch::Scratch};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
+use crate::shard::tasks::TaskState;
 
+use super::answer;
 use super::connection::{Client, Next};
-use super::{answer, proxy_protocol};
 
 /// Serves requests until the connection ends or nothing has come for a while.
 pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
-    let mut buffer = shard.buffers.take();
+    let early = client.early.take();
+    let mut buffer = early.map_or_else(|| shard.buffers.take(), |early| *early);
     let mut scratch = shard.scratch.take();
-    let next = if proxy_protocol::read(shard, client, &mut buffer).await {
-        requests(shard, client, &mut buffer, &mut scratch).await
-    } else {
-        Next::Close
-    };
+    let next = requests(shard, client, &mut buffer, &mut scratch).await;
     client.deadline.park();
     shard.buffers.put(buffer);
     shard.scratch.put(scratch);
@@ -38,22 +37,26 @@ async fn requests(
 ) -> Next {
     let mut without_wait = 0;
     loop {
+        shard.note(TaskState::ReadingHead);
         match read_head(shard, client, buffer, scratch).await {
             Head::Complete { waited } => {
                 without_wait = if waited { 0 } else { without_wait + 1 };
             }
             Head::Failed(failure) => return answer::refuse(shard, client, failure).await,
+            Head::OfH2 => {
+                client.early = Some(Box::new(std::mem::take(buffer)));
+                return Next::SpeakH2;
+            }
             Head::Ended(next) => return next,
         }
         client.requests += 1;
+        shard.note(TaskState::Forwarding);
         match request::handle(shard, client, buffer, scratch).await {
             request::After::KeepAlive => {}
             request::After::End(next) => return next,
         }
         if without_wait >= REQUESTS_PER_POLL {
-            // The driver answers from what the kernel has buffered without ever waiting: one
-            // timer tick lets the shard's other connections run.
-            monoio::time::sleep(Duration::ZERO).await;
+            shard.turns.give_way().await;
             without_wait = 0;
         }
     }
@@ -64,6 +67,8 @@ enum Head {
     Complete { waited: bool },
     /// It is not to be believed.
     Failed(Failure),
+    /// It is no head, but what HTTP/2 begins with (RFC 9113 section 3.3).
+    OfH2,
     /// There is none.
     Ended(Next),
 }
@@ -78,15 +83,19 @@ async fn read_head(
     let mut scan = HeadScan::default();
     let (mut waited, mut timed) = (false, false);
     loop {
-        let Some(limits) = Limits::of(shard, client) else {
-            // The listener is gone. Whoever sent a request to it is owed an answer.
-            return if buffer.is_empty() {
-                Head::Ended(Next::Close)
-            } else {
-                Head::Failed(FailureKind::NoListener.into())
-            };
+        let limits = Limits::of(shard, client);
+        let preface = match client.requests {
+            0 => preface(buffer.filled()),
+            _ => Preface::Not,
         };
-        if !buffer.is_empty() {
+        if preface == Preface::Complete {
+            return Head::OfH2;
+        }
+        if preface == Preface::Not && !buffer.is_empty() {
+            let Some(limits) = &limits else {
+                // The listener is gone. Whoever sends a request to it is owed an answer.
+                return Head::Failed(FailureKind::NoListener.into());
+            };
             let head = &mut scratch.received.head;
             match parse_request(buffer.filled(), &limits.head, &mut scan, head) {
                 Ok(Progress::Partial) => {}
@@ -107,7 +116,8 @@ async fn read_head(
         } else {
             // From the head's first bytes on: what trickles in later does not extend it.
             if !std::mem::replace(&mut timed, true) {
-                client.deadline.arm(limits.timeout, Expiry::StopReading);
+                let timeout = limits.and_then(|limits| limits.timeout);
+                client.deadline.arm(timeout, Expiry::StopReading);
             }
             client.stream.read(buffer).await
         };
@@ -118,8 +128,31 @@ async fn read_head(
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
                 return Head::Ended(Next::Park);
             }
+            // A head that is cut short is one, however the connection ended.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return ended(client, buffer);
+            }
             Err(_) => return Head::Ended(Next::Close),
         }
+    }
+}
+
+/// Whether bytes are what an HTTP/2 client begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Preface {
+    Not,
+    /// So far.
+    Partial,
+    Complete,
+}
+
+fn preface(bytes: &[u8]) -> Preface {
+    if bytes.starts_with(PREFACE) {
+        Preface::Complete
+    } else if !bytes.is_empty() && PREFACE.starts_with(bytes) {
+        Preface::Partial
+    } else {
+        Preface::Not
     }
 }
 

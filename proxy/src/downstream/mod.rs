@@ -3,4 +3,12 @@
 pub(crate) mod answer;
 pub(crate) mod connection;
 mod h1;
+mod h2;
+mod open;
 mod proxy_protocol;
+pub(crate) mod tls;
+
+use xds::model::Alpn;
+
+/// The protocols that clients may choose from in a TLS handshake.
+pub(crate) const SPOKEN: &[Alpn] = &[Alpn::H2, Alpn::Http11];

@@ -2,6 +2,7 @@
 //! policy says that one may come.
 
 use std::io;
+use std::rc::Rc;
 
 use xds::model::Scheme;
 
@@ -60,6 +61,7 @@ async fn header(
                 buffer.consume(len);
                 if let Some(endpoints) = endpoints {
                     client.hop = Hop::new(endpoints.source.ip(), Scheme::Http);
+                    client.ends = Some(Rc::new(endpoints));
                 }
                 return Ok(());
             }

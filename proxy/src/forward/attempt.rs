@@ -4,17 +4,20 @@ use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::config::Endpoint;
+use crate::config::{Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::Asked;
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
+use crate::policy::proxy_protocol::Endpoints;
 use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::{After, Drawn, Exchange, Matched, Record};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
-use crate::upstream::connect::connect;
+use crate::shard::tasks::TaskState;
+use crate::trace::Tracer;
+use crate::upstream::connect::open;
 use crate::upstream::health::{self, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
@@ -62,6 +65,7 @@ pub(super) async fn attempt<'a>(
         endpoint,
         booking,
         asked: exchange.received.asked(),
+        is_grpc: exchange.record.is_grpc,
         begun,
         until: None,
     };
@@ -74,6 +78,11 @@ pub(super) async fn attempt<'a>(
         (request, backend) => request.or(backend),
     };
     let result = attempt.run(exchange, upload, tries).await;
+    if let (Some(trace), Err(Ended::Failed(failure) | Ended::Final(failure))) =
+        (&exchange.record.trace, &result)
+    {
+        trace.attempted(endpoint, None, Some(*failure));
+    }
     if let Err(Ended::Failed(failure) | Ended::Final(failure)) = &result
         && let Some(outcome) = Outcome::failed(failure.kind)
     {
@@ -96,6 +105,8 @@ pub(crate) struct Attempt<'a> {
     endpoint: &'a Endpoint,
     booking: health::Exchange,
     asked: Asked,
+    /// Whether it is a call of gRPC, whose ends have a patience of their own.
+    pub(super) is_grpc: bool,
     begun: Instant,
     /// When it has to be over.
     pub(crate) until: Option<Instant>,
@@ -118,23 +129,64 @@ impl<'a> Attempt<'a> {
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
         let shard = exchange.shard;
-        let mut pooled = shard.pool.take(self.endpoint.id);
+        let proxied = exchange.client.proxied_to(self.drawn.cluster);
+        let mut pooled = match self.protocol() {
+            Protocol::Http1 => shard.pool.take(
+                self.endpoint.id,
+                proxied.as_deref(),
+                replay(exchange, upload),
+                self.begun,
+            ),
+            Protocol::Http2 => None,
+        };
+        let mut refused = false;
         loop {
-            let connection = match pooled.take() {
-                Some(connection) => connection,
-                None => self.connect(shard).await?,
+            let trace = exchange.record.trace.as_deref();
+            let connection = if let Some(connection) = pooled.take() {
+                if let Some(trace) = trace {
+                    trace.connected(self.endpoint, None);
+                }
+                connection
+            } else {
+                self.connect(shard, proxied.clone(), trace).await?
             };
             let used = connection.used;
             match self.over(connection, exchange, upload, tries).await {
                 Err(Ended::Failed(failure)) if used && was_stale(failure, exchange, upload) => {}
+                // It was turned away before anybody looked at it, as by an endpoint that restarts.
+                Err(Ended::Failed(failure))
+                    if failure.kind == FailureKind::UpstreamRefused
+                        && upload.replay() == Replay::Possible
+                        && !std::mem::replace(&mut refused, true) => {}
                 result => return result,
             }
         }
     }
 
-    async fn connect(&self, shard: &Rc<Shard>) -> Result<Connection, Failure> {
+    async fn connect(
+        &self,
+        shard: &Rc<Shard>,
+        proxied: Option<Box<Endpoints>>,
+        trace: Option<&Tracer>,
+    ) -> Result<Connection, Failure> {
         let timeout = self.limited(self.drawn.backend.connect_timeout);
-        connect(shard, self.drawn.cluster, self.endpoint, timeout).await
+        let wanted = (self.protocol(), proxied);
+        let begun = Instant::now();
+        shard.note(TaskState::Connecting);
+        let cluster = self.drawn.cluster;
+        let opened = open(shard, cluster, self.endpoint, wanted, timeout).await;
+        shard.note(TaskState::Forwarding);
+        let took = begun.elapsed();
+        let route = shard.counters.routes.of(self.matched.rule.id);
+        route.connect.observe(took);
+        if let Some(trace) = trace {
+            trace.connected(self.endpoint, Some(took));
+        }
+        opened
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.matched.rule.protocol_to(self.drawn.cluster)
     }
 
     fn limited(&self, timeout: Option<Duration>) -> Option<Duration> {
@@ -155,7 +207,7 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
-        exchange.encode_head(self.drawn);
+        exchange.write_head(self.drawn, &connection.stream)?;
         let shard = exchange.shard;
         let mut buffer = shard.buffers.take();
         let mut download = Download {
@@ -179,7 +231,10 @@ impl<'a> Attempt<'a> {
             }
             Ok(Responded::Whole { reusable, after }) => {
                 if reusable && buffer.is_empty() {
-                    shard.pool.put(self.endpoint.id, connection, shard);
+                    let answered = exchange.record.upstream_time.map(|took| self.begun + took);
+                    shard
+                        .pool
+                        .put(self.endpoint.id, connection, answered, shard);
                 }
                 Ok(after)
             }
@@ -207,7 +262,13 @@ async fn half_duplex(
         min_rate: 0,
         reads: Reads::ToTheEnd,
     };
-    let sent = upload.send_whole(&relay, &mut request).await;
+    let sent = match connection.stream.as_h2() {
+        // What follows is the tunnel's, and not the end.
+        Some(stream) if stream.tunnels() => Box::pin(stream.send(b"", None))
+            .await
+            .map_err(|_| RelayError::ReceiverGone),
+        _ => upload.send_whole(&relay, &mut request).await,
+    };
     response.record.bytes_in = upload.moved.payload;
     match sent {
         // Whoever stops reading may have answered before: look.
@@ -215,11 +276,12 @@ async fn half_duplex(
         Err(error) => return Err(Ended::Failed(error.of_upload())),
     }
     download.expect_head();
+    shard.note(TaskState::AwaitingResponse);
     // A client that leaves is noticed, as long as nothing else is asked of its socket.
     client.deadline.arm(
         Some(WHEEL_TICK),
         Expiry::Watch {
-            other: connection.stream.fd(),
+            other: connection.stream.cutoff(),
             again: WHEEL_TICK,
         },
     );
@@ -263,6 +325,17 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// For how long a client may give no byte of its request's body, and how many it has to give a
+    /// second. A call of gRPC may have nothing to say for long.
+    pub(super) fn upload_pace(&self) -> (Option<Duration>, u32) {
+        let limits = &self.matched.rule.limits;
+        if self.is_grpc {
+            (limits.stream_idle_timeout, 0)
+        } else {
+            (limits.body_idle_timeout, limits.body_min_rate)
+        }
+    }
+
     /// What is left of the time that the route gives; `None` where it gives any.
     pub(super) fn time_left(&self) -> Option<Duration> {
         self.limited(None)
@@ -282,7 +355,12 @@ impl<'a> Attempt<'a> {
     pub(super) fn head_timeout(&self) -> Option<Duration> {
         match self.until {
             Some(_) => self.time_left(),
-            None if self.matched.rule.waits_forever || self.asked == Asked::Upgrade => None,
+            None if self.matched.rule.waits_forever
+                || self.is_grpc
+                || self.asked == Asked::Upgrade =>
+            {
+                None
+            }
             None => self.drawn.backend.response_head_timeout,
         }
     }
@@ -295,6 +373,11 @@ impl<'a> Attempt<'a> {
     /// Who shares responses with other origins.
     pub(super) fn cors(&self) -> Option<&'a Cors> {
         self.drawn.backend.policy.as_deref()?.cors.as_ref()
+    }
+
+    /// Tells a watcher of the answer.
+    pub(super) fn trace_answer(&self, trace: &Tracer, status: u16) {
+        trace.attempted(self.endpoint, Some(status), None);
     }
 
     /// Notes the time until the head, and whether the status speaks well of the endpoint.
@@ -315,6 +398,14 @@ fn was_stale(failure: Failure, exchange: &Exchange<'_>, upload: &Upload) -> bool
     matches!(
         failure.kind,
         FailureKind::UpstreamReset | FailureKind::UpstreamClosed
-    ) && upload.replay() == Replay::Possible
-        && exchange.received.is_idempotent()
+    ) && replay(exchange, upload) == Replay::Possible
+}
+
+/// Whether the request can be sent again although an endpoint may have carried it out.
+fn replay(exchange: &Exchange<'_>, upload: &Upload) -> Replay {
+    if exchange.received.is_idempotent() {
+        upload.replay()
+    } else {
+        Replay::Impossible
+    }
 }

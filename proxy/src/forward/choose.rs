@@ -74,9 +74,16 @@ impl<'a> Exchange<'a> {
             let id = self
                 .shard
                 .with_rng(|rng| states.choose(&cluster.set, tried, now, rng));
-            id.and_then(|id| cluster.endpoint(id))
-                .ok_or(FailureKind::NoEndpoint)?
+            let chosen = id.and_then(|id| cluster.endpoint(id));
+            if let (Some(trace), None) = (&self.record.trace, chosen) {
+                trace.endpoint(self.shard, cluster, None, tried);
+            }
+            chosen.ok_or(FailureKind::NoEndpoint)?
         };
+        if let Some(trace) = &mut self.record.trace {
+            trace.endpoint(self.shard, cluster, Some(endpoint), tried);
+            trace.attempt();
+        }
         tried.push(endpoint.id);
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();

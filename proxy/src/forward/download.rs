@@ -1,18 +1,28 @@
 //! The response on its way to the client.
 
+use crate::channel::Channel;
 use crate::downstream::connection::Next;
 use crate::failure::{Failure, FailureKind};
+use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{DownstreamResponse, Persist};
 use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
+use crate::http::h2;
+use crate::http::h2::request::Follows;
+use crate::http::h2::response::take_in;
+use crate::http::h2::stream::{Head, Stream};
 use crate::http::head::{Framing, ResponseHead, Version};
+use crate::http::known::Known;
+use crate::http::websocket;
 use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
 use crate::net::Buffer;
 use crate::policy::cors::Cors;
 use crate::relay::{Moved, Outward, Reads, Relay, RelayError, Side};
+use crate::request::scratch::Received;
 use crate::request::{After, Record};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
+use crate::shard::tasks::TaskState;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -55,8 +65,11 @@ pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) lines: &'e mut Vec<u8>,
     pub(crate) out: &'e mut Vec<u8>,
     pub(crate) record: &'e mut Record<'x>,
+    /// The bind that the client came by.
+    pub(crate) bind: u32,
     /// The request's Origin, for CORS.
     pub(crate) origin: Option<&'e [u8]>,
+    pub(crate) received: &'e Received,
 }
 
 impl Download<'_, '_> {
@@ -70,6 +83,9 @@ impl Download<'_, '_> {
     /// Reads up to the end of the final response's head, passing interim ones on. Its length: it
     /// stays at the front of the buffer.
     pub(super) async fn head(&mut self, side: &mut ResponseSide<'_, '_>) -> Result<usize, Failure> {
+        if let Some(stream) = self.connection.stream.as_h2() {
+            return Box::pin(self.head_from_stream(stream, side)).await;
+        }
         let mut scan = HeadScan::default();
         loop {
             if !self.buffer.is_empty() {
@@ -103,6 +119,44 @@ impl Download<'_, '_> {
         }
     }
 
+    /// As [`Download::head`], of a response that comes as HTTP/2.
+    async fn head_from_stream(
+        &mut self,
+        stream: &Stream,
+        side: &mut ResponseSide<'_, '_>,
+    ) -> Result<usize, Failure> {
+        let asked = match side.asked {
+            Asked::Upgrade if !stream.tunnels() => Asked::Other,
+            asked => asked,
+        };
+        loop {
+            let head = stream.next_head().await;
+            if self.connection.deadline.expired() {
+                return Err(FailureKind::UpstreamTimeout.into());
+            }
+            let (Head::Interim(response) | Head::Final(response)) =
+                head.as_ref().map_err(failure_of_head)?;
+            let follows = if stream.is_read() {
+                Follows::Nothing
+            } else {
+                Follows::Body
+            };
+            let said = (response.status(), response.headers());
+            take_in(said, follows, asked, &side.limits, side.out, side.response)?;
+            if !self.buffer.append(side.out) {
+                let kind = FailureKind::UpstreamGarbage;
+                return Err(Failure::because(kind, "head_too_large"));
+            }
+            let length = side.out.len();
+            side.out.clear();
+            if !side.response.is_interim() {
+                side.complete_handshake();
+                return Ok(length);
+            }
+            self.pass_on_interim(length, side).await?;
+        }
+    }
+
     fn is_silent(&self) -> bool {
         self.buffer.is_empty() && self.interims == 0
     }
@@ -121,23 +175,27 @@ impl Download<'_, '_> {
             ));
         }
         // 100 is between us and the endpoint: the client was told to go on by us, if at all.
-        if side.version == Version::Http11 && side.response.status != 100 {
+        if side.version != Version::Http10 && side.response.status != 100 {
             let edits = self.attempt.response_edits();
-            DownstreamResponse {
+            let response = DownstreamResponse {
                 head: side.response,
                 bytes: self.buffer.filled(),
                 client: side.version,
                 persist: Persist::Keep,
                 append: b"",
-            }
-            .encode(side.out, |_, name| {
-                edits.is_some_and(|edits| edits.drops(name))
-            });
+            };
+            let drops = |_, name: &[u8]| edits.is_some_and(|edits| edits.drops(name));
             side.client.arm(Expiry::Disconnect);
-            let sent = side.client.stream.write_vec(side.out).await;
+            let sent = match side.client.stream {
+                Channel::Socket(socket) => {
+                    response.encode(side.out, drops);
+                    socket.write_vec(side.out).await
+                }
+                Channel::H2(stream) => stream.send_interim(h2::encode::response(&response, drops)),
+            };
             side.out.clear();
             // Back to looking whether the client is still there.
-            let other = self.connection.stream.fd();
+            let other = self.connection.stream.cutoff();
             let watch = Expiry::Watch {
                 other,
                 again: WHEEL_TICK,
@@ -158,7 +216,15 @@ impl Download<'_, '_> {
     ) -> bool {
         let status = side.response.status;
         self.attempt.judge_answer(shard, status, side.record);
-        self.tries.retries_status(status, replay)
+        let dropped = self.tries.retries_status(status, replay);
+        if let Some(trace) = &side.record.trace {
+            trace.response(side.response, self.buffer.filled());
+            self.attempt.trace_answer(trace, status);
+            if dropped {
+                trace.retry(format!("status {status}"), None);
+            }
+        }
+        dropped
     }
 
     /// Sends the response whose head has `length` bytes. `uploaded` tells whether the request was
@@ -170,19 +236,21 @@ impl Download<'_, '_> {
         shard: &Shard,
         uploaded: impl Fn() -> bool,
     ) -> Result<Responded, Failure> {
+        shard.note(TaskState::Responding);
         let framing = side.response.framing;
         let resent = framing.resent_to(side.version);
         // An answer that does not wait for the request's end is often an error, and the rest of
         // the request not worth reading.
         if (!uploaded() && side.response.status >= 300)
             || resent == Framing::UntilClose
-            || shard.draining.get()
+            || shard.ends_connections(side.bind)
         {
             side.persist = Persist::Close;
         }
         self.encode_head(length, side);
         self.buffer.consume(length);
-        side.decoder.reset(framing);
+        side.decoder
+            .reset(self.connection.stream.body_framing(framing));
         // Nothing has been sent yet, so a body that is broken from the start can still be a 502.
         let first = side
             .decoder
@@ -194,15 +262,14 @@ impl Download<'_, '_> {
         let relay = Relay {
             from: self.attempt.download_side(self.connection),
             to: side.client,
-            outward: if resent == Framing::Chunked {
-                Outward::Chunked
-            } else {
-                Outward::Plain
-            },
+            outward: Outward::of(resent),
             limit: None,
             min_rate: 0,
             reads: Reads::WhileWanted,
         };
+        if switched && side.begin_tunnel().await? {
+            return Ok(Responded::Switched);
+        }
         let mut moved = Moved::default();
         let relayed = relay
             .run(
@@ -215,17 +282,13 @@ impl Download<'_, '_> {
             )
             .await;
         side.record.bytes_out = moved.payload;
+        side.note_end(&relayed, &self.connection.stream);
         relayed.map_err(RelayError::of_download)?;
         if switched {
             return Ok(Responded::Switched);
         }
         let reusable = side.response.keep_alive && framing != Framing::UntilClose && uploaded();
-        let after = match side.persist {
-            Persist::Keep if uploaded() => After::KeepAlive,
-            Persist::Close if uploaded() => After::close(side.client.stream),
-            // More of the request may come, and its arrival must not reset what was answered.
-            _ => After::End(Next::Linger),
-        };
+        let after = side.after(uploaded());
         let reusable = reusable && !shard.draining.get();
         Ok(Responded::Whole { reusable, after })
     }
@@ -233,6 +296,8 @@ impl Download<'_, '_> {
     fn encode_head(&self, length: usize, side: &mut ResponseSide<'_, '_>) {
         let bytes = self.buffer.filled().get(..length).unwrap_or_default();
         let (edits, cors) = (self.attempt.response_edits(), self.attempt.cors());
+        let status = side.response.fields.value(Known::GrpcStatus, bytes);
+        side.record.grpc_status = status.and_then(grpc::parse_status);
         if let Some(cors) = cors {
             cors.write_lines(
                 side.origin,
@@ -244,15 +309,84 @@ impl Download<'_, '_> {
             side.lines.extend_from_slice(edits.appended());
         }
         side.out.clear();
-        DownstreamResponse {
+        let response = DownstreamResponse {
             head: side.response,
             bytes,
             client: side.version,
             persist: side.persist,
             append: side.lines,
-        }
-        .encode(side.out, |_, name| {
+        };
+        let drops = |_, name: &[u8]| {
             edits.is_some_and(|edits| edits.drops(name)) || (cors.is_some() && Cors::drops(name))
-        });
+        };
+        match side.client.stream.as_h2() {
+            None => response.encode(side.out, drops),
+            Some(stream) => stream.put_response(h2::encode::response(&response, drops)),
+        }
     }
+}
+
+impl ResponseSide<'_, '_> {
+    /// What becomes of the client's connection after the response.
+    fn after(&self, uploaded: bool) -> After {
+        match self.persist {
+            Persist::Keep if uploaded => After::KeepAlive,
+            Persist::Close if uploaded => After::close(self.client.stream),
+            // More of the request may come, and its arrival must not reset what was answered.
+            _ => After::End(Next::Linger),
+        }
+    }
+
+    /// A WebSocket that stands in HTTP/2 has not said what its HTTP/1 client waits to hear.
+    fn complete_handshake(&mut self) {
+        let key = self.received.value(b"sec-websocket-key");
+        if let (101, Some(key)) = (self.response.status, key)
+            && self.version != Version::Http2
+        {
+            websocket::write_accept(key, self.lines);
+        }
+    }
+
+    /// Notes how a body ended. Behind that of a call of gRPC comes the call's status.
+    fn note_end(&mut self, relayed: &Result<(), RelayError>, upstream: &Channel) {
+        if relayed.is_err() {
+            self.client.stream.hand_on_reset(upstream);
+        } else if self.record.is_grpc
+            && let Some(status) = grpc::status_of_trailers(self.decoder.trailers())
+        {
+            self.record.grpc_status = Some(status);
+        }
+    }
+
+    /// Sends the head of a switch where that is all a stream gets: its end is not to follow. `false`
+    /// where the client has a socket, over which the head goes like any other.
+    async fn begin_tunnel(&mut self) -> Result<bool, Failure> {
+        let Some(stream) = self.client.stream.as_h2() else {
+            return Ok(false);
+        };
+        let sent = Box::pin(stream.send(b"", None)).await;
+        sent.map_err(|_| FailureKind::ClientGone)?;
+        Ok(true)
+    }
+}
+
+/// What it comes to that no head came.
+fn failure_of_head(error: &::h2::Error) -> Failure {
+    let turned_away = error.is_remote() && (error.is_go_away() || is_refusal(error));
+    let unsent = is_refusal(error) && !error.is_reset();
+    let kind = if turned_away || unsent {
+        FailureKind::UpstreamRefused
+    } else if error.is_library() {
+        FailureKind::UpstreamGarbage
+    } else if error.is_io() {
+        FailureKind::UpstreamClosed
+    } else {
+        FailureKind::UpstreamReset
+    };
+    kind.into()
+}
+
+/// RFC 9113 section 8.7: nothing was done with the request.
+fn is_refusal(error: &::h2::Error) -> bool {
+    error.reason() == Some(::h2::Reason::REFUSED_STREAM)
 }

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 
+use crate::channel::Channel;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::CONTINUE;
+use crate::http::h2;
 use crate::limits::WHEEL_TICK;
-use crate::net;
 use crate::relay::{Reads, Relay, RelayError, Side};
 use crate::request::Exchange;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -26,19 +27,19 @@ pub(super) async fn run(
 ) -> Result<Responded, Ended> {
     let (attempt, connection) = (download.attempt, download.connection);
     let (client, shard) = (exchange.client, exchange.shard);
-    let limits = &attempt.matched.rule.limits;
+    let (idle, min_rate) = attempt.upload_pace();
     // Each socket is read and written at once, and each waits for its own peer.
-    let reading = Deadline::new(shard, client.stream.fd());
-    let writing = Deadline::new(shard, connection.stream.fd());
+    let reading = Deadline::new(shard, client.stream.cutoff());
+    let writing = Deadline::new(shard, connection.stream.cutoff());
     let relay = Relay {
         from: Side {
-            idle: limits.body_idle_timeout,
+            idle,
             ..Side::of(&client.stream, &reading)
         },
         to: attempt.upload_side(connection, &writing),
         outward: upload.outward,
         limit: attempt.body_limit(),
-        min_rate: limits.body_min_rate,
+        min_rate,
         reads: Reads::Cancelable,
     };
     tell_to_go_on(exchange, upload)
@@ -46,7 +47,6 @@ pub(super) async fn run(
         .map_err(Ended::Final)?;
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = Uploaded::begin(upload.replay());
-    let upstream_fd = connection.stream.fd();
     let result = {
         let sending = async {
             let sent = upload
@@ -75,9 +75,9 @@ pub(super) async fn run(
                 .await
                 .map_err(Ended::Final)
         };
-        both(sending, receiving, || {
+        first_until_second(sending, receiving, || {
             reading.cancel_read();
-            net::shutdown(upstream_fd, libc::SHUT_RDWR);
+            connection.stream.disconnect();
         })
         .await
     };
@@ -95,11 +95,17 @@ async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Resu
     client
         .deadline
         .arm(exchange.bind.limits.write_idle_timeout, Expiry::Disconnect);
-    let out = &mut exchange.work.to_client;
-    out.clear();
-    out.extend_from_slice(CONTINUE);
-    let sent = client.stream.write_vec(out).await;
-    out.clear();
+    let sent = match &client.stream {
+        Channel::Socket(socket) => {
+            let out = &mut exchange.work.to_client;
+            out.clear();
+            out.extend_from_slice(CONTINUE);
+            let sent = socket.write_vec(out).await;
+            out.clear();
+            sent
+        }
+        Channel::H2(stream) => stream.send_interim(h2::encode::go_on()),
+    };
     client.deadline.disarm();
     sent.map_err(|_| FailureKind::ClientGone.into())
 }
@@ -149,7 +155,7 @@ impl Uploaded {
         connection.deadline.arm(patience, Expiry::Disconnect);
         // Nothing more is read from the client, so its leaving has to be looked for.
         let watch = Expiry::Watch {
-            other: connection.stream.fd(),
+            other: connection.stream.cutoff(),
             again: WHEEL_TICK,
         };
         client.arm(Some(WHEEL_TICK), watch);
@@ -173,7 +179,7 @@ impl Uploaded {
             Err(RelayError::Canceled) => {}
             Err(error) => {
                 self.failure.set(Some(error.of_upload()));
-                net::shutdown(connection.stream.fd(), libc::SHUT_RDWR);
+                connection.stream.disconnect();
             }
         }
     }
@@ -181,7 +187,7 @@ impl Uploaded {
 
 /// Runs both to their ends; where the second one ends first, `stop` sees to it that the first one
 /// does too. Neither is dropped before: the kernel has their buffers.
-async fn both<T>(
+async fn first_until_second<T>(
     first: impl Future<Output = ()>,
     second: impl Future<Output = T>,
     stop: impl FnOnce(),

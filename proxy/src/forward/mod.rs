@@ -58,9 +58,11 @@ async fn with_retries<'a>(
             Ended::Final(failure) => return Err(failure),
             Ended::Retry => {}
             Ended::Failed(failure) => {
-                tries
-                    .book(failure.kind, upload.replay())
-                    .map_err(|_| failure)?;
+                let booked = tries.book(failure.kind, upload.replay());
+                if let Some(trace) = &exchange.record.trace {
+                    trace.retry(failure.to_string(), booked.err());
+                }
+                booked.map_err(|_| failure)?;
             }
         }
         tries.back_off(exchange).await?;

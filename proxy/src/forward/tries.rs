@@ -31,9 +31,7 @@ impl<'a> Tries<'a> {
             rule,
             cluster,
             retries: 0,
-            until: rule
-                .request_timeout
-                .map(|timeout| exchange.record.started + timeout),
+            until: patience(exchange, rule).map(|timeout| exchange.record.started + timeout),
             retry: None,
             _request: RequestInFlight::book(&service),
             service,
@@ -89,5 +87,18 @@ impl<'a> Tries<'a> {
     fn left(&self) -> Option<Duration> {
         self.until
             .map(|until| until.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// For how long the client waits: as the rule has it, and as a call of gRPC says itself.
+fn patience(exchange: &Exchange<'_>, rule: &Rule) -> Option<Duration> {
+    let own = if exchange.record.is_grpc {
+        exchange.received.grpc_timeout()
+    } else {
+        None
+    };
+    match (rule.request_timeout, own) {
+        (Some(rule), Some(own)) => Some(rule.min(own)),
+        (rule, own) => rule.or(own),
     }
 }

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use crate::config::Rule;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
-use crate::http::head::Framing;
 use crate::net::Buffer;
 use crate::relay::{Moved, Outward, Relay, RelayError, Segment, Tap};
 use crate::request::Exchange;
@@ -64,10 +63,7 @@ impl Upload {
             Some(_) if !whole => Kept::All(exchange.shard.buffers.take()),
             _ => Kept::Unasked,
         };
-        let outward = match exchange.received.head.framing {
-            Framing::Chunked => Outward::Chunked,
-            _ => Outward::Plain,
-        };
+        let outward = Outward::of(exchange.received.head.framing);
         Ok(Self {
             first,
             sent: Segment::default(),

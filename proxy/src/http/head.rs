@@ -84,6 +84,13 @@ impl Fields {
         self.list.push(field);
     }
 
+    /// Makes the last line's value end later.
+    pub(super) fn extend_last(&mut self, end: u16) {
+        if let Some(last) = self.list.last_mut() {
+            last.value.end = end;
+        }
+    }
+
     /// Field lines, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Field> {
         self.list.iter()
@@ -129,7 +136,7 @@ impl<'a> IntoIterator for &'a Fields {
     }
 }
 
-/// `HTTP/1.0` or `HTTP/1.1`.
+/// What a message came in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0.
@@ -137,6 +144,8 @@ pub enum Version {
     /// HTTP/1.1.
     #[default]
     Http11,
+    /// HTTP/2.
+    Http2,
 }
 
 /// How a message's body is delimited (RFC 9112 section 6).

@@ -12,12 +12,18 @@ pub enum Known {
     Connection,
     /// `content-length`
     ContentLength,
+    /// `content-type`
+    ContentType,
     /// `cookie`
     Cookie,
     /// `expect`
     Expect,
     /// `forwarded`
     Forwarded,
+    /// `grpc-status`
+    GrpcStatus,
+    /// `grpc-timeout`
+    GrpcTimeout,
     /// `host`
     Host,
     /// `keep-alive`
@@ -96,7 +102,12 @@ impl Known {
                 Some(b'k' | b'K') => is("keep-alive", Self::KeepAlive),
                 _ => is("user-agent", Self::UserAgent),
             },
-            12 => is("x-request-id", Self::XRequestId),
+            11 => is("grpc-status", Self::GrpcStatus),
+            12 => match name.first() {
+                Some(b'c' | b'C') => is("content-type", Self::ContentType),
+                Some(b'g' | b'G') => is("grpc-timeout", Self::GrpcTimeout),
+                _ => is("x-request-id", Self::XRequestId),
+            },
             13 => is("authorization", Self::Authorization),
             14 => is("content-length", Self::ContentLength),
             15 => is("x-forwarded-for", Self::XForwardedFor),
@@ -166,6 +177,9 @@ mod tests {
             ("X-Request-Id", Known::XRequestId),
             ("Authorization", Known::Authorization),
             ("Content-Length", Known::ContentLength),
+            ("Content-Type", Known::ContentType),
+            ("grpc-status", Known::GrpcStatus),
+            ("grpc-timeout", Known::GrpcTimeout),
             ("X-Forwarded-For", Known::XForwardedFor),
             ("X-Forwarded-Host", Known::XForwardedHost),
             ("X-Forwarded-Port", Known::XForwardedPort),

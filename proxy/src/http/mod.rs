@@ -1,4 +1,4 @@
-//! HTTP as bytes: heads, framing, header names. No I/O in here.
+//! HTTP as bytes: heads, framing, header names. No I/O in here but that of an HTTP/2 connection.
 
 // What a peer sent never panics: no indexing, no arithmetic that overflows.
 #![cfg_attr(
@@ -14,7 +14,10 @@
 
 pub mod authority;
 pub mod grammar;
+pub mod grpc;
 pub mod h1;
+pub mod h2;
 pub mod head;
 pub mod hop_by_hop;
 pub mod known;
+pub mod websocket;

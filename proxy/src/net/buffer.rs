@@ -22,6 +22,9 @@ pub struct Buffer {
     start: usize,
     /// One past the last byte that was read.
     end: usize,
+    /// One past the last byte that was ever written: from the headroom's end up to here all of the
+    /// memory is initialised.
+    written: usize,
 }
 
 impl Default for Buffer {
@@ -31,6 +34,7 @@ impl Default for Buffer {
             memory: Box::new([]),
             start: 0,
             end: 0,
+            written: 0,
         }
     }
 }
@@ -44,6 +48,7 @@ impl Buffer {
             memory,
             start: BUFFER_HEADROOM_BYTES,
             end: BUFFER_HEADROOM_BYTES,
+            written: BUFFER_HEADROOM_BYTES,
         }
     }
 
@@ -112,6 +117,22 @@ impl Buffer {
         };
         room.write_copy_of_slice(bytes);
         self.end += bytes.len();
+        self.written = self.written.max(self.end);
+        true
+    }
+
+    /// Lets `write` write behind the last byte, `most` bytes at most; it returns how many it wrote.
+    /// `false` where there is no room for so many; then it is not called.
+    pub fn append_with(&mut self, most: usize, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
+        let Some(room) = self.memory.get_mut(self.end..self.end + most) else {
+            return false;
+        };
+        let initialised = self.written.saturating_sub(self.end).min(most);
+        room[initialised..].fill(MaybeUninit::new(0));
+        self.written = self.written.max(self.end + most);
+        // SAFETY: up to `written` the memory was written before, and behind that just now.
+        let room = unsafe { room.assume_init_mut() };
+        self.end += write(room).min(most);
         true
     }
 
@@ -187,6 +208,7 @@ unsafe impl IoBufMut for Buffer {
             "the kernel wrote into the room it was given"
         );
         self.end += count;
+        self.written = self.written.max(self.end);
     }
 }
 
@@ -276,6 +298,26 @@ mod tests {
         assert!(!buffer.prepend(&[b'y'; crate::limits::BUFFER_HEADROOM_BYTES + 1]));
         assert!(!buffer.append(&vec![b'y'; crate::limits::BUFFER_BYTES]));
         assert_eq!(buffer.filled(), b"x");
+    }
+
+    #[test]
+    fn what_is_written_in_place_counts_as_far_as_it_was_written() {
+        let mut buffer = Buffer::with_room();
+        assert!(buffer.append(b"front|"));
+        let written = buffer.append_with(8, |room| {
+            assert_eq!(room, [0; 8], "nobody sees memory that nobody wrote");
+            room[..3].copy_from_slice(b"abc");
+            3
+        });
+        assert!(written);
+        assert_eq!(buffer.filled(), b"front|abc");
+        assert!(buffer.append_with(2, |room| {
+            room.copy_from_slice(b"de");
+            2
+        }));
+        assert_eq!(buffer.filled(), b"front|abcde");
+        let too_much = buffer.room() + 1;
+        assert!(!buffer.append_with(too_much, |_| unreachable!("there is no room")));
     }
 
     #[test]

@@ -15,6 +15,10 @@ use xds::model::{AccessLog, AccessLogFilter, LogFormat};
 use crate::failure::FailureKind;
 use crate::limits::LOG_FIELD_BYTES;
 
+mod connection;
+
+pub use connection::ConnectionRecord;
+
 /// Whether a request that ended like this is logged.
 pub fn wants(log: &AccessLog, status: u16, duration: Duration, rng: &mut impl Rng) -> bool {
     !log.off && passes(log.filter, status, duration) && drawn(log.sample_per_million, rng)
@@ -81,6 +85,8 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// `X-Request-Id`.
     pub request_id: Option<&'a [u8]>,
+    /// SHA-256 of the certificate that the client has shown and the listener has verified.
+    pub client_certificate: Option<&'a str>,
     /// `sub` of its token.
     pub jwt_subject: Option<&'a [u8]>,
 }
@@ -124,6 +130,7 @@ impl Record<'_> {
         line.number("retries", u64::from(self.retries));
         line.bytes("user_agent", self.user_agent);
         line.bytes("request_id", self.request_id);
+        line.name("client_certificate", self.client_certificate);
         line.bytes("jwt_subject", self.jwt_subject);
     }
 }

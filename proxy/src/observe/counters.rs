@@ -10,8 +10,12 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
+use super::handshakes::Handshakes;
+use super::heartbeat::Heartbeat;
 use super::series::SeriesTable;
 use crate::failure::FailureKind;
+use crate::http::h2::guard::Abuse;
+use crate::policy::jwt::{Proof, Refusal};
 use crate::shard::interned::Interned;
 
 /// A number that grows, written by one thread.
@@ -65,6 +69,25 @@ impl Gauge {
     #[must_use]
     pub fn value(&self) -> u64 {
         self.0.value()
+    }
+}
+
+/// One more of what a gauge counts, until it is dropped: also by a panic.
+#[derive(Debug)]
+pub struct Up<'a>(&'a Gauge);
+
+impl<'a> Up<'a> {
+    /// Counts one more.
+    #[must_use]
+    pub fn new(gauge: &'a Gauge) -> Self {
+        gauge.up();
+        Self(gauge)
+    }
+}
+
+impl Drop for Up<'_> {
+    fn drop(&mut self) {
+        self.0.down();
     }
 }
 
@@ -187,18 +210,17 @@ blocks! {
         active: Gauge,
     }
 
-    /// Of a listener.
-    ListenerCounters {
+    /// Of a bind.
+    BindCounters {
         /// Connections accepted.
         accepted: Counter,
         /// Connections now.
         connections: Gauge,
+    }
+    /// Of a listener.
+    ListenerCounters {
         /// Requests now.
         requests: Gauge,
-        /// TLS handshakes that succeeded.
-        handshakes: Counter,
-        /// TLS handshakes that failed.
-        failed_handshakes: Counter,
     }
 
     /// Of an endpoint.
@@ -207,10 +229,6 @@ blocks! {
         connected: Counter,
         /// Connections that could not be had.
         failed_connects: Counter,
-        /// Connections in use now.
-        busy: Gauge,
-        /// Connections in the pool now.
-        idle: Gauge,
     }
 }
 
@@ -246,28 +264,107 @@ impl Refusals {
     }
 }
 
+/// Counts by what an HTTP/2 peer did too often.
+#[derive(Debug, Default)]
+pub struct Abuses([Counter; Abuse::ALL.len()]);
+
+impl Abuses {
+    /// Counts one.
+    pub fn count(&self, abuse: Abuse) {
+        if let Some(counter) = self.0.get(abuse as usize) {
+            counter.increment();
+        }
+    }
+
+    /// The kinds and how often each came.
+    pub fn iter(&self) -> impl Iterator<Item = (Abuse, u64)> {
+        Abuse::ALL
+            .iter()
+            .copied()
+            .zip(self.0.iter().map(Counter::value))
+    }
+}
+
+/// Requests that a policy of tokens was asked about.
+#[derive(Debug)]
+pub struct TokenResults {
+    /// Let in without a token.
+    pub absent: Counter,
+    /// Let in by a token that had been verified before.
+    pub cached: Counter,
+    /// Let in by a token that was verified.
+    pub verified: Counter,
+    refused: Box<[Counter]>,
+}
+
+impl Default for TokenResults {
+    fn default() -> Self {
+        Self {
+            absent: Counter::default(),
+            cached: Counter::default(),
+            verified: Counter::default(),
+            refused: Refusal::ALL.iter().map(|_| Counter::default()).collect(),
+        }
+    }
+}
+
+impl TokenResults {
+    /// Counts a result.
+    pub fn count(&self, result: Result<Proof, Refusal>) {
+        match result {
+            Ok(Proof::None) => self.absent.increment(),
+            Ok(Proof::Cached) => self.cached.increment(),
+            Ok(Proof::Verified) => self.verified.increment(),
+            Err(refusal) => {
+                if let Some(counter) = self.refused.get(refusal as usize) {
+                    counter.increment();
+                }
+            }
+        }
+    }
+
+    /// The refusals and how often each came.
+    pub fn refused(&self) -> impl Iterator<Item = (Refusal, u64)> {
+        let counts = self.refused.iter().map(Counter::value);
+        Refusal::ALL.iter().copied().zip(counts)
+    }
+}
+
 /// Everything that one shard counts.
 #[derive(Debug, Default)]
 pub struct ShardCounters {
     /// Requests, by who served them and how they ended.
     pub requests: SeriesTable,
+    /// Connections and sessions of datagrams that are carried as they are, by who carried them and
+    /// how they ended. They have no method and no status.
+    pub connections: SeriesTable,
     /// By route rule.
     pub routes: Blocks<RouteCounters>,
+    /// By bind, of which each has an index for good: [`Interned::bind`].
+    pub binds: Blocks<BindCounters>,
     /// By listener.
     pub listeners: Blocks<ListenerCounters>,
     /// By endpoint.
     pub endpoints: Blocks<EndpointCounters>,
-    /// Ticks that came: a shard whose count stands still is stuck.
-    pub heartbeat: Counter,
+    /// When its event loop last turned.
+    pub heartbeat: Heartbeat,
     /// How late the event loop comes to its tick.
     pub loop_lag: Histogram,
     /// Tasks that panicked.
     pub panics: Counter,
     /// Heads that never became a request, by what was wrong with them.
     pub refused: Refusals,
+    /// Requests that a policy of tokens was asked about.
+    pub tokens: TokenResults,
     /// Connections closed before their first request: without a PROXY protocol header that is
     /// required, or with a malformed one.
     pub refused_connections: Counter,
+    /// Datagrams that were dropped, by reason.
+    pub dropped_datagrams: Refusals,
+    /// TLS handshakes of clients.
+    pub handshakes: Handshakes,
+    /// HTTP/2 connections ended because of what their peer did too often.
+    pub abuses: Abuses,
     /// Requests refused under overload.
     pub shed: Counter,
     /// Accepts that failed.

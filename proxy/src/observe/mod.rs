@@ -4,5 +4,8 @@
 
 pub mod access_log;
 pub mod counters;
+pub mod handshakes;
+pub mod heartbeat;
 pub mod log_writer;
+pub mod scrape;
 pub mod series;

@@ -20,7 +20,8 @@ pub struct Hop {
     address: IpAddr,
     scheme: Scheme,
     text: [u8; MAX_ADDRESS_BYTES],
-    text_len: usize,
+    /// One byte, since every idle connection has it.
+    text_len: u8,
 }
 
 impl Hop {
@@ -33,6 +34,7 @@ impl Hop {
         // An address fits, so this cannot fail; if it did, the line would be cut, not wrong.
         let _ = write!(rest, "{address}");
         let text_len = MAX_ADDRESS_BYTES.saturating_sub(rest.len());
+        let text_len = u8::try_from(text_len).unwrap_or(u8::MAX);
         Self {
             address,
             scheme,
@@ -47,8 +49,16 @@ impl Hop {
         self.address
     }
 
+    /// What it speaks to us.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
     fn text(&self) -> &[u8] {
-        self.text.get(..self.text_len).unwrap_or_default()
+        self.text
+            .get(..usize::from(self.text_len))
+            .unwrap_or_default()
     }
 }
 

@@ -124,7 +124,7 @@ fn length_bit(name: &[u8]) -> u64 {
 }
 
 /// Names that no filter may touch: those the encoder writes, and `Expect`, which it answers.
-fn is_ours(name: &[u8]) -> bool {
+pub(super) fn is_ours(name: &[u8]) -> bool {
     let known = Known::of(name);
     REGENERATED.has(known) || known == Known::Expect
 }

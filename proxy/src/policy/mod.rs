@@ -20,6 +20,7 @@ pub mod compiled;
 pub mod cors;
 pub mod forwarded;
 pub mod headers;
+pub mod jwt;
 pub mod mirror;
 pub mod networks;
 pub mod normalise;

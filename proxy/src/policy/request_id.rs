@@ -30,18 +30,23 @@ impl RequestId {
         let [high, low] = random;
         let bits = u128::from(high) << 64 | u128::from(low);
         let bits = bits & !UUID_FIXED | UUID_V4;
+        let bytes = bits.to_be_bytes();
+        let mut words = bytes.as_chunks::<4>().0.iter().copied().map(hex);
+        let mut word = || words.next().unwrap_or_default();
+        let [first, middle, end, last] = [word(), word(), word(), word()];
+        let ((a, b), (c, d)) = (middle.split_at(4), end.split_at(4));
         let mut id = Self {
             text: [0; REQUEST_ID_BYTES],
             len: UUID_BYTES,
         };
-        let mut shift = 128_u32;
-        for (at, byte) in id.text.iter_mut().take(UUID_BYTES).enumerate() {
-            *byte = if matches!(at, 8 | 13 | 18 | 23) {
-                b'-'
-            } else {
-                shift = shift.saturating_sub(4);
-                hex(bits >> shift)
-            };
+        let mut rest = id.text.as_mut_slice();
+        let parts: [&[u8]; 10] = [&first, b"-", a, b"-", b, b"-", c, b"-", d, &last];
+        for part in parts {
+            if let Some((place, after)) = std::mem::take(&mut rest).split_at_mut_checked(part.len())
+            {
+                place.copy_from_slice(part);
+                rest = after;
+            }
         }
         id
     }
@@ -84,11 +89,18 @@ impl std::fmt::Debug for RequestId {
     }
 }
 
-fn hex(bits: u128) -> u8 {
-    match (bits & 15) as u8 {
-        digit @ 0..10 => digit | b'0',
-        letter => letter.wrapping_add(b'a' - 10),
-    }
+/// Eight hex digits at once: every nibble becomes a byte, gets `0`'s code, and from ten on what lies
+/// between `9` and `a`.
+fn hex(bytes: [u8; 4]) -> [u8; 8] {
+    let spread = u64::from(u32::from_be_bytes(bytes));
+    let spread = (spread | spread << 16) & 0x0000_ffff_0000_ffff;
+    let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
+    let spread = (spread | spread << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    let letters = (spread.wrapping_add(0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    let gap = letters.wrapping_mul(u64::from(b'a' - b'9' - 1));
+    (spread | 0x3030_3030_3030_3030)
+        .wrapping_add(gap)
+        .to_be_bytes()
 }
 
 /// Hex digits and dashes.

@@ -1,9 +1,8 @@
 //! Answers that rules give themselves: redirects and CORS preflights.
 
 use http::StatusCode;
-use xds::model::Scheme;
 
-use crate::downstream::answer::write_date;
+use crate::downstream::answer::{send, write_date};
 use crate::downstream::connection::Next;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{Answer, Persist};
@@ -11,6 +10,7 @@ use crate::http::known::Known;
 use crate::policy::cors::{Cors, Preflight};
 use crate::policy::redirect::{self, Redirect};
 use crate::shard::deadline::Expiry;
+use crate::trace::Did;
 
 use super::scratch::Work;
 use super::{After, Drawn, Exchange, Matched};
@@ -54,21 +54,30 @@ impl<'a> Exchange<'a> {
         if let Some(cors) = cors {
             if let Some(preflight) = Preflight::of(received.method(), fields, bytes) {
                 cors.write_preflight_lines(preflight, lines);
+                self.trace_policy("cors", Did::Applied("answered the preflight"));
                 return self.answer(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
             }
             cors.write_lines(fields.value(Known::Origin, bytes), None, lines);
+            self.trace_policy("cors", Did::Skipped("the request is no preflight"));
         }
         let Some(redirect) = redirect else {
             return Ok(None);
         };
         let address = redirect::Address {
-            scheme: Scheme::Http,
+            scheme: self.client.hop.scheme(),
             authority: received.authority(),
             listener_port: self.bind.address.port(),
             path: matched.path(),
         };
-        redirect.write_line(address, lines);
+        redirect.write_line(address, &mut self.work.response_lines);
+        self.trace_policy("redirect", Did::Applied("answered with it"));
         self.answer(redirect.status(), b"").await.map(Some)
+    }
+
+    fn trace_policy(&self, kind: &'static str, did: Did) {
+        if let Some(trace) = &self.record.trace {
+            trace.policy(kind, did);
+        }
     }
 
     /// Sends an answer of our own, with the response lines written so far.
@@ -99,23 +108,21 @@ impl<'a> Exchange<'a> {
             ..
         } = &mut *self.work;
         write_date(lines);
-        out.clear();
-        Answer {
+        let answer = Answer {
             status,
             asked: self.received.asked(),
             client: self.received.head.version,
             persist,
             append: lines,
             body,
-        }
-        .encode(out);
+        };
         self.record.status = status.as_u16();
         self.record.answered = true;
         self.record.bytes_out = body.len() as u64;
         self.client
             .deadline
             .arm(self.bind.limits.write_idle_timeout, Expiry::Disconnect);
-        let sent = self.client.stream.write_vec(out).await;
+        let sent = send(self.client, &answer, out).await;
         self.client.deadline.disarm();
         sent.map_err(|_| {
             if self.client.deadline.expired() {

@@ -8,13 +8,15 @@ use xds::model::AccessLog;
 
 use crate::config::Rule;
 use crate::downstream::connection::Next;
-use crate::failure::{Failure, Then};
+use crate::failure::{Failure, FailureKind, Then};
+use crate::http::grpc;
 use crate::http::h1::encode::Persist;
 use crate::http::head::Version;
 use crate::http::known::Known;
 use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
+use crate::policy::jwt::{Authenticator, Passed};
 use crate::policy::normalise::Target;
 
 use super::{After, Exchange};
@@ -33,6 +35,9 @@ impl Exchange<'_> {
         let duration = self.record.started.elapsed();
         self.count(failure, duration);
         self.log(failure, duration, target);
+        if let Some(trace) = &self.record.trace {
+            trace.finished(&self.record, failure);
+        }
         after
     }
 
@@ -54,14 +59,30 @@ impl Exchange<'_> {
             let origin = received.head.fields.value(Known::Origin, &received.bytes);
             cors.write_lines(origin, None, lines);
         }
+        if kind == FailureKind::Unauthenticated
+            && let Some(policy) = self.record.rule.and_then(|rule| rule.jwt.as_deref())
+        {
+            lines.extend_from_slice(policy.challenge());
+        }
         if kind.retry_after() {
             lines.extend_from_slice(b"Retry-After: ");
             let seconds = RETRY_AFTER.as_secs();
             lines.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
             lines.extend_from_slice(b"\r\n");
         }
+        if self.record.is_grpc {
+            let status = kind.grpc_status() as u8;
+            self.record.grpc_status = Some(status.into());
+            let message = kind.text().trim_ascii_end().as_bytes();
+            grpc::write_failure(status, message, &mut self.work.response_lines);
+        }
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-        let text = kind.text().as_bytes();
+        // A call fails in its trailers, and there are none but these.
+        let (status, text) = if self.record.is_grpc {
+            (StatusCode::OK, b"".as_slice())
+        } else {
+            (status, kind.text().as_bytes())
+        };
         let answered = match kind.then() {
             // What follows is not to be believed, so it is not looked at.
             Then::Close => self.send_answer(status, text, Persist::Close).await,
@@ -121,6 +142,7 @@ impl Exchange<'_> {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let client = self.bind.trust.client(&self.client.hop, fields, bytes);
+        let subject = self.passed.as_ref().and_then(Passed::subject);
         let line = access_log::Record {
             time: SystemTime::now() - duration,
             gateway: &self.bind.gateway,
@@ -131,15 +153,14 @@ impl Exchange<'_> {
             client: Some(client),
             method: received.method(),
             host: received.authority(),
-            path: target.map_or(received.head.target.of(bytes), |target| {
-                target.text.as_bytes()
-            }),
+            path: self.logged_path(target),
             protocol: match received.head.version {
                 Version::Http10 => "HTTP/1.0",
                 Version::Http11 => "HTTP/1.1",
+                Version::Http2 => "HTTP/2",
             },
             status: record.status,
-            grpc_status: None,
+            grpc_status: record.grpc_status,
             bytes_in: record.bytes_in,
             bytes_out: record.bytes_out,
             duration,
@@ -148,11 +169,25 @@ impl Exchange<'_> {
             retries: record.retries,
             user_agent: fields.value(Known::UserAgent, bytes),
             request_id: record.id.as_ref().map(|id| id.as_str().as_bytes()),
-            jwt_subject: None,
+            client_certificate: self.client.verified_certificate(),
+            jwt_subject: subject.map(str::as_bytes),
         };
         self.shard
             .log
             .borrow_mut()
             .append(|out| line.write(log.format, out));
+    }
+
+    /// The target, without the query where that may hold a token.
+    fn logged_path<'t>(&'t self, target: Option<Target<'t>>) -> &'t [u8] {
+        let Some(target) = target else {
+            return self.received.head.target.of(&self.received.bytes);
+        };
+        let policy = self.record.rule.and_then(|rule| rule.jwt.as_deref());
+        if policy.is_some_and(Authenticator::reads_target) {
+            target.path().as_bytes()
+        } else {
+            target.text.as_bytes()
+        }
     }
 }

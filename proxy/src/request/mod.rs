@@ -1,6 +1,7 @@
 //! The life of a request: every phase in its order, each one call, and one `finish` for every end.
 
 mod answer;
+mod authenticate;
 mod finish;
 pub(crate) mod mirror;
 mod prepare;
@@ -13,11 +14,13 @@ mod test_hooks;
 use std::rc::Rc;
 
 use crate::config::{Bind, Snapshot};
+use crate::downstream::answer::refuse;
 use crate::downstream::connection::{Client, Next};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::forward::{self, Pinned};
 use crate::net::Buffer;
 use crate::policy::forwarded::Belief;
+use crate::policy::jwt::Passed;
 use crate::policy::normalise::Target;
 use crate::shard::Shard;
 
@@ -44,6 +47,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) mirrors: Vec<Feed>,
     /// The living session that it belongs to.
     pub(crate) pinned: Option<Pinned<'a>>,
+    /// Who sent it, where the rule asks for that.
+    pub(crate) passed: Option<Passed<'a>>,
     /// What is known of the request by now, for counters and the log.
     pub(crate) record: Record<'a>,
 }
@@ -66,7 +71,7 @@ pub(crate) async fn handle(
 ) -> After {
     let snapshot = shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
-        return After::End(Next::Close);
+        return After::End(refuse(shard, client, FailureKind::NoListener.into()).await);
     };
     let Scratch {
         received,
@@ -75,6 +80,9 @@ pub(crate) async fn handle(
     } = scratch;
     let target = normal.take_in(received, bind);
     let mut exchange = Exchange::begin(shard, &snapshot, bind, client, received, buffer, work);
+    if shard.watches.are_armed() {
+        exchange.begin_trace(&target);
+    }
     let outcome = match target {
         Ok((host, target)) => serve(&mut exchange, host, target).await,
         Err(failure) => Err(failure),
@@ -92,9 +100,17 @@ async fn serve<'a>(
     target: Target<'a>,
 ) -> Result<After, Failure> {
     #[cfg(feature = "test-hooks")]
-    test_hooks::panic_if_asked(target.path());
+    {
+        test_hooks::stall_if_asked(target.path());
+        test_hooks::panic_if_asked(target.path());
+        test_hooks::end_shard_if_asked(target.path());
+    }
+    if exchange.shard.sheds() {
+        return Err(FailureKind::Overloaded.into());
+    }
     let listener = exchange.select_listener(host)?;
     let matched = exchange.select_rule(listener, host, target)?;
+    exchange.authenticate(&matched)?;
     if let Some(after) = exchange.answer_by_rule(&matched).await? {
         return Ok(after);
     }

@@ -3,7 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::config::{Cluster, Endpoint, Listener, Rule};
+use crate::observe::counters::Up;
 use crate::policy::request_id::RequestId;
+use crate::trace::Tracer;
+
+use super::scratch::Received;
 
 /// What is known of a request.
 pub(crate) struct Record<'a> {
@@ -26,14 +30,24 @@ pub(crate) struct Record<'a> {
     pub(crate) upstream_time: Option<Duration>,
     /// Tries after the first.
     pub(crate) retries: u32,
+    /// Tells those who watch the request.
+    pub(crate) trace: Option<Box<Tracer>>,
+    /// Counts it with its listener and its rule.
+    pub(crate) active: [Option<Up<'a>>; 2],
+    /// Whether it is a call of gRPC.
+    pub(crate) is_grpc: bool,
+    /// Status of gRPC that the client got.
+    pub(crate) grpc_status: Option<u32>,
     /// Whether the client has the response's head, so that no other answer can be given.
     pub(crate) answered: bool,
 }
 
 impl Record<'_> {
     /// A request that begins now.
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn begin(received: &Received) -> Self {
         Self {
+            is_grpc: received.is_grpc(),
+            grpc_status: None,
             started: Instant::now(),
             id: None,
             listener: None,
@@ -45,6 +59,8 @@ impl Record<'_> {
             bytes_out: 0,
             upstream_time: None,
             retries: 0,
+            trace: None,
+            active: [None, None],
             answered: false,
         }
     }

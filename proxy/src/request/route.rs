@@ -2,9 +2,11 @@
 
 use crate::config::{Bind, Cluster, Listener, Rule, RuleBackend};
 use crate::failure::{Failure, FailureKind};
+use crate::observe::counters::Up;
 use crate::policy::normalise::Target;
 use crate::policy::path_edit::RequestPath;
 use crate::route::{HeadFields, RequestView};
+use crate::trace::Tracer;
 
 use super::Exchange;
 use super::scratch::Received;
@@ -36,9 +38,20 @@ impl<'a> Exchange<'a> {
     /// The listener that owns the request's host.
     pub(super) fn select_listener(&mut self, host: &str) -> Result<&'a Listener, Failure> {
         let bind: &'a Bind = self.bind;
-        let listener = bind.listener(host).ok_or(FailureKind::NoListener)?;
+        let listener = bind.listener(host);
+        if let Some(trace) = &self.record.trace {
+            trace.listener(host, bind, listener);
+        }
+        let listener = listener.ok_or(FailureKind::NoListener)?;
         self.record.listener = Some(listener);
-        Ok(listener)
+        let counters = self.shard.counters.listeners.of(listener.id);
+        self.record.active[0] = Some(Up::new(&counters.requests));
+        // A client that met another listener in its handshake has shown that one's certificates
+        // and been shown them (RFC 9110 section 15.5.20, GEP-3567).
+        match &self.client.tls {
+            Some(tls) if !tls.is_for(listener) => Err(FailureKind::Misdirected.into()),
+            _ => Ok(listener),
+        }
     }
 
     /// The rule that serves the request.
@@ -61,15 +74,19 @@ impl<'a> Exchange<'a> {
         };
         let mut caches = self.shard.regexes.borrow_mut();
         let cache = caches.find_or_insert(listener.id, Default::default);
-        let selected = listener
-            .router
-            .select(&view, cache)
-            .ok_or(FailureKind::NoRoute)?;
-        let rule = listener
-            .rules
-            .get(selected.route as usize)
-            .ok_or(FailureKind::NoRoute)?;
+        let selected = listener.router.select(&view, cache);
+        let rule = selected.and_then(|selected| listener.rules.get(selected.route as usize));
+        if let Some(trace) = &self.record.trace {
+            let considered = listener.router.explain(&view, cache, Tracer::ROUTES);
+            trace.route(&listener.rules, &considered, rule);
+            if let Some(rule) = rule {
+                trace.policies(rule);
+            }
+        }
+        let (selected, rule) = selected.zip(rule).ok_or(FailureKind::NoRoute)?;
         self.record.rule = Some(rule);
+        let counters = self.shard.counters.routes.of(rule.id);
+        self.record.active[1] = Some(Up::new(&counters.active));
         Ok(Matched {
             rule,
             target,

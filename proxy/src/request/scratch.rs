@@ -1,13 +1,16 @@
 //! Working memory of one request, kept from request to request so that none of them allocates.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use crate::config::Bind;
 use crate::failure::Failure;
 use crate::http::authority::MAX_HOST_BYTES;
+use crate::http::grpc;
 use crate::http::h1::Asked;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::head::{RequestHead, ResponseHead};
+use crate::http::known::Known;
 use crate::limits::POOLED_BUFFERS;
 use crate::policy::normalise::{HostBuffer, Target, normalise_host, normalise_target};
 use crate::shard::interned::Interned;
@@ -56,6 +59,25 @@ impl Received {
             (_, Some(_)) => Asked::Upgrade,
             _ => Asked::Other,
         }
+    }
+
+    /// Whether it is a call of gRPC.
+    pub(crate) fn is_grpc(&self) -> bool {
+        let content_type = self.head.fields.value(Known::ContentType, &self.bytes);
+        content_type.is_some_and(grpc::is_grpc)
+    }
+
+    /// For how long its caller waits, where it says so.
+    pub(crate) fn grpc_timeout(&self) -> Option<Duration> {
+        let timeout = self.head.fields.value(Known::GrpcTimeout, &self.bytes)?;
+        grpc::parse_timeout(timeout)
+    }
+
+    /// The value of a field that the proxy has no name of its own for.
+    pub(crate) fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.head.fields.iter();
+        let found = fields.find(|field| field.name.of(&self.bytes).eq_ignore_ascii_case(name));
+        found.map(|field| field.value.of(&self.bytes))
     }
 
     /// Whether carrying it out twice does what carrying it out once does (RFC 9110 section 9.2.2).

@@ -1,10 +1,36 @@
-//! A way for tests to break a request on purpose; compiled with the feature `test-hooks` alone.
+//! Ways for tests to break things on purpose; compiled with the feature `test-hooks` alone.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "standing still is what the test asks for"
+)]
 
 use std::sync::LazyLock;
+use std::time::Duration;
+
+/// Stands still for a while where the request's path is the one that `GATEWAY_TEST_STALL_PATH` names.
+pub(super) fn stall_if_asked(path: &str) {
+    static PATH: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("GATEWAY_TEST_STALL_PATH").ok());
+    if PATH.as_deref() == Some(path) {
+        tracing::warn!("stalled on purpose");
+        std::thread::sleep(Duration::from_secs(2));
+    }
+}
 
 /// Panics where the request's path is the one that `GATEWAY_TEST_PANIC_PATH` names.
 pub(super) fn panic_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_PANIC_PATH").ok());
     assert!(PATH.as_deref() != Some(path), "a test asked for this panic");
+}
+
+/// Ends the whole shard where the request's path is the one that `GATEWAY_TEST_DEATH_PATH` names.
+pub(super) fn end_shard_if_asked(path: &str) {
+    static PATH: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("GATEWAY_TEST_DEATH_PATH").ok());
+    if PATH.as_deref() == Some(path) {
+        // A task without a fence takes its shard with it.
+        monoio::spawn(async { panic!("a test asked for the shard's end") });
+    }
 }

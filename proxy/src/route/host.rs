@@ -148,18 +148,10 @@ impl Hosts {
         &self.levels
     }
 
-    /// A wildcard covers what is under its name: the host without one label or more.
     fn longest_wildcard(&self, host: &[u8]) -> Option<usize> {
-        let mut longest = None;
-        for suffix in suffixes(host).take(self.deepest) {
-            // There must be a label before the dot before the suffix.
-            if suffix.start < 2 {
-                break;
-            }
-            let name = &host[suffix.start..];
-            longest = self.find(suffix.hash, Kind::Under, name).or(longest);
-        }
-        longest
+        longest_wildcard(host, self.deepest, |hash, name| {
+            self.find(hash, Kind::Under, name)
+        })
     }
 
     fn find(&self, hash: Hash, kind: Kind, name: &[u8]) -> Option<usize> {
@@ -180,6 +172,24 @@ impl Hosts {
             self.levels[number].wider = wider.map_or(self.any, Link::to);
         }
     }
+}
+
+/// The longest wildcard that covers `host`, of those that `find` knows by name, which have at most
+/// `deepest` labels. One covers what is under its name: the host without one label or more.
+pub(super) fn longest_wildcard(
+    host: &[u8],
+    deepest: usize,
+    find: impl Fn(Hash, &[u8]) -> Option<usize>,
+) -> Option<usize> {
+    let mut longest = None;
+    for suffix in suffixes(host).take(deepest) {
+        // There must be a label before the dot before the suffix.
+        if suffix.start < 2 {
+            break;
+        }
+        longest = find(suffix.hash, &host[suffix.start..]).or(longest);
+    }
+    longest
 }
 
 /// The hash of an exact name.

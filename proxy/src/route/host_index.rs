@@ -4,7 +4,7 @@
 use xds::model::Hostname;
 
 use super::hash::Hash;
-use super::host::{Coverage, suffixes};
+use super::host::{Coverage, hash_exact, longest_wildcard, suffixes};
 use super::table::{Link, Table};
 
 /// Positions of listeners, by the hosts they serve.
@@ -73,22 +73,10 @@ impl HostIndex {
         {
             return Some(0);
         }
-        self.named(super::host::hash_exact(host), Cover::Exact, host)
-            .or_else(|| self.longest_wildcard(host))
+        let under = |hash, name: &[u8]| self.named(hash, Cover::Under, name);
+        self.named(hash_exact(host), Cover::Exact, host)
+            .or_else(|| longest_wildcard(host, self.deepest, under))
             .or(self.any.target())
-    }
-
-    fn longest_wildcard(&self, host: &[u8]) -> Option<usize> {
-        let mut longest = None;
-        for suffix in suffixes(host).take(self.deepest) {
-            // There must be a label before the dot before the suffix.
-            if suffix.start < 2 {
-                break;
-            }
-            let name = &host[suffix.start..];
-            longest = self.named(suffix.hash, Cover::Under, name).or(longest);
-        }
-        longest
     }
 
     fn named(&self, hash: Hash, cover: Cover, text: &[u8]) -> Option<usize> {

@@ -15,7 +15,7 @@ mod host_index;
 mod matcher;
 mod path;
 mod pattern;
-mod query;
+pub(crate) mod query;
 mod request;
 mod select;
 mod table;

@@ -18,7 +18,7 @@ pub(super) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
 }
 
 /// Whether `raw` decodes to `expected`.
-pub(super) fn equals(raw: &[u8], expected: &[u8]) -> bool {
+pub(crate) fn equals(raw: &[u8], expected: &[u8]) -> bool {
     if is_plain(raw) {
         raw == expected
     } else {

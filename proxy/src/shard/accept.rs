@@ -1,21 +1,30 @@
 //! Accepting clients, and stopping to.
 
-#![expect(unsafe_code, reason = "poll(2) on a listening socket")]
+#![expect(
+    unsafe_code,
+    reason = "poll(2) on a listening socket, and a copy of an accepted one"
+)]
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
-use std::time::Duration;
+use std::sync::Arc;
 
-use monoio::net::TcpListener;
+use monoio::net::{TcpListener, TcpStream};
 
 use super::Shard;
 use super::fence::fenced;
+use super::inbox::Ask;
+use super::tasks::{Purpose, listed};
 use crate::downstream::connection;
 use crate::driver::Waits;
-use crate::limits::{ACCEPT_LOOPS, ACCEPT_PAUSE};
+use crate::limits::{
+    ACCEPT_LOOPS, ACCEPT_PAUSE, ACCEPTS_PER_POLL, QUEUE_LOOKS, QUEUE_PAUSE, QUEUE_QUIET_LOOKS,
+};
 use crate::net::{self, Stream};
+use crate::sockets::{self, Listening};
 
 /// The listening sockets of a shard.
 #[derive(Default)]
@@ -28,14 +37,17 @@ struct Acceptor {
     fd: RawFd,
     listener: TcpListener,
     stopped: Cell<bool>,
+    /// Keeps the port for as long as this takes connections from it.
+    _sockets: Arc<Listening>,
 }
 
 impl Acceptors {
-    /// Accepts connections of `bind` from `socket` until told to stop.
+    /// Accepts connections of `bind` from the shard's own socket until told to stop.
     ///
     /// # Errors
-    /// The runtime cannot take the socket over.
-    pub(crate) fn listen(shard: &Rc<Shard>, bind: u32, socket: OwnedFd) -> io::Result<()> {
+    /// The kernel or the runtime cannot take the socket over.
+    pub(crate) fn listen(shard: &Rc<Shard>, bind: u32, sockets: Arc<Listening>) -> io::Result<()> {
+        let socket = sockets.lend(shard.id)?;
         let fd = socket.as_raw_fd();
         let listener = std::net::TcpListener::from(socket);
         listener.set_nonblocking(shard.waits == Waits::ForReadiness)?;
@@ -45,31 +57,58 @@ impl Acceptors {
             fd,
             listener,
             stopped: Cell::new(false),
+            _sockets: sockets,
         });
         shard.acceptors.list.borrow_mut().push(Rc::clone(&acceptor));
+        let purpose = Purpose::Accept(bind);
         for _ in 0..ACCEPT_LOOPS {
             let (shard, acceptor) = (Rc::clone(shard), Rc::clone(&acceptor));
-            monoio::spawn(async move { acceptor.run(shard).await });
+            monoio::spawn(listed(&Rc::clone(&shard), purpose, async move {
+                acceptor.run(shard).await;
+            }));
         }
         Ok(())
     }
 
+    /// Serves a connection that another shard has accepted.
+    ///
+    /// # Errors
+    /// The runtime cannot take the socket over.
+    pub(crate) fn adopt(
+        shard: &Rc<Shard>,
+        bind: u32,
+        socket: OwnedFd,
+        address: SocketAddr,
+    ) -> io::Result<()> {
+        shard.peers.has_come(shard.id);
+        let socket = std::net::TcpStream::from(socket);
+        socket.set_nonblocking(shard.waits == Waits::ForReadiness)?;
+        serve(shard, bind, TcpStream::from_std(socket)?, address);
+        Ok(())
+    }
+
     /// Stops accepting where `which` says so of a bind, after what waits in the queue was taken:
-    /// whoever is in it has a connection already, as far as he knows.
+    /// whoever is in it has a connection already, as far as they know.
     pub(crate) async fn stop(shard: &Rc<Shard>, which: impl Fn(u32) -> bool) {
         let stopping: Vec<_> = {
             let mut list = shard.acceptors.list.borrow_mut();
             list.extract_if(.., |acceptor| which(acceptor.bind))
                 .collect()
         };
-        for acceptor in stopping {
-            // New ones may keep coming, so the queue is emptied for a bounded time.
-            for _ in 0..QUEUE_LOOKS {
-                if !is_readable(acceptor.fd) || !shard.has_room() {
-                    break;
-                }
-                monoio::time::sleep(QUEUE_PAUSE).await;
+        for acceptor in &stopping {
+            sockets::turn_clients_away(acceptor.fd);
+        }
+        // Those whose handshake is under way come to the queue yet, or they would be reset.
+        let mut quiet = 0;
+        for _ in 0..QUEUE_LOOKS {
+            let waits = stopping.iter().any(|acceptor| is_readable(acceptor.fd));
+            quiet = if waits { 0 } else { quiet + 1 };
+            if quiet > QUEUE_QUIET_LOOKS || stopping.is_empty() || !shard.has_room() {
+                break;
             }
+            monoio::time::sleep(QUEUE_PAUSE).await;
+        }
+        for acceptor in stopping {
             acceptor.stopped.set(true);
             // An accept must not be dropped (it would leak the connection); this ends it.
             net::shutdown(acceptor.fd, libc::SHUT_RD);
@@ -79,22 +118,22 @@ impl Acceptors {
 
 impl Acceptor {
     async fn run(&self, shard: Rc<Shard>) {
+        let mut accepted = 0_u32;
         while !self.stopped.get() {
             if !shard.has_room() {
+                shard.counters.accept_paused.increment();
                 // Clients wait in the kernel's queue, which costs them time and us nothing.
+                shard.counters.accept_paused.increment();
                 monoio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
             match self.listener.accept().await {
                 Ok((socket, address)) => {
-                    let address = canonical(address);
-                    let serve = connection::serve(
-                        Rc::clone(&shard),
-                        Stream::tcp(socket),
-                        address,
-                        self.bind,
-                    );
-                    monoio::spawn(fenced(Rc::clone(&shard), serve));
+                    self.place(&shard, socket, canonical(address));
+                    accepted = accepted.wrapping_add(1);
+                    if accepted.is_multiple_of(ACCEPTS_PER_POLL) {
+                        shard.turns.give_way().await;
+                    }
                 }
                 Err(_) if self.stopped.get() => return,
                 // One client's failure (ECONNABORTED), or no descriptors: neither ends the loop.
@@ -109,15 +148,44 @@ impl Acceptor {
     }
 }
 
+impl Acceptor {
+    /// Serves a connection, or hands it to another shard that has fewer.
+    fn place(&self, shard: &Rc<Shard>, socket: TcpStream, address: SocketAddr) {
+        let other = shard.with_rng(|rng| shard.peers.better_off(shard.id, rng));
+        if let Some(other) = other.filter(|_| !shard.draining.get())
+            && let Ok(copy) = copy(&socket)
+        {
+            let ask = Ask::Adopt {
+                bind: self.bind,
+                socket: copy,
+                address,
+            };
+            if shard.peers.hand_over(other, ask).is_ok() {
+                return;
+            }
+        }
+        serve(shard, self.bind, socket, address);
+    }
+}
+
+/// Another descriptor of the same connection, which belongs to no runtime.
+fn copy(socket: &TcpStream) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is open for as long as the socket is borrowed.
+    unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) }.try_clone_to_owned()
+}
+
+fn serve(shard: &Rc<Shard>, bind: u32, socket: TcpStream, address: SocketAddr) {
+    tracing::trace!(shard = shard.id, client = %address, "serves a connection");
+    let stream = Stream::tcp(socket);
+    let serve = connection::serve(Rc::clone(shard), stream, address, bind);
+    monoio::spawn(fenced(shard, Purpose::Connection(address), serve));
+}
+
 /// IPv4 peers of a socket for both families come as IPv6: back to what they are.
-fn canonical(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
+fn canonical(mut address: SocketAddr) -> SocketAddr {
     address.set_ip(address.ip().to_canonical());
     address
 }
-
-/// How often the queue of a socket that stops is looked at, and the pause between: 100 ms in all.
-const QUEUE_LOOKS: u32 = 100;
-const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 
 fn is_readable(fd: RawFd) -> bool {
     let mut poll = libc::pollfd {

@@ -1,37 +1,42 @@
-//! Deadlines of sockets: what happens when a peer takes too long.
+//! Deadlines of channels: what happens when a peer takes too long.
 //!
 //! Arming is one store into the shard's wheel. An operation that is under way is never dropped
-//! (its buffer would be lost): expiry shuts the socket down or cancels the read, the operation
+//! (its buffer would be lost): expiry shuts the channel down or cancels the read, the operation
 //! returns, and its owner asks [`Deadline::expired`] why.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::Shard;
 use super::wheel::Handle;
-use crate::net::{self, CancelHandle, Canceller, Liveness};
+use crate::channel::Cutoff;
+use crate::net::{CancelHandle, Canceller, Liveness};
 
 /// What happens at a deadline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(crate) enum Expiry {
     /// The peer's bytes end here; an answer can still be sent.
     StopReading,
-    /// The socket is shut down both ways.
+    /// The channel is shut down both ways.
     Disconnect,
+    /// The channel and `other` are reset.
+    Reset {
+        /// The other end of what passes through.
+        other: Cutoff,
+    },
     /// The read under way ends with `ECANCELED`, and nothing else happens.
     CancelRead,
     /// Where the peer has left, `other` is shut down both ways; where it has not, look again.
     Watch {
-        /// The socket of the peer that works for the one watched.
-        other: RawFd,
+        /// The channel of the peer that works for the one watched.
+        other: Cutoff,
         /// After how long to look again.
         again: Duration,
     },
 }
 
-/// A socket's deadline. One owner; ends with it.
+/// A channel's deadline. One owner; ends with it.
 pub(crate) struct Deadline {
     shard: Rc<Shard>,
     handle: Handle,
@@ -40,18 +45,18 @@ pub(crate) struct Deadline {
 
 /// What the wheel knows of a deadline.
 pub(crate) struct Armed {
-    fd: RawFd,
-    expiry: Cell<Expiry>,
+    cutoff: Cutoff,
+    expiry: RefCell<Expiry>,
     expired: Cell<bool>,
     canceller: RefCell<Option<Canceller>>,
 }
 
 impl Deadline {
-    /// A deadline for a socket, not armed.
-    pub(crate) fn new(shard: &Rc<Shard>, fd: RawFd) -> Self {
+    /// A deadline for a channel, not armed.
+    pub(crate) fn new(shard: &Rc<Shard>, cutoff: impl Into<Cutoff>) -> Self {
         let state = Rc::new(Armed {
-            fd,
-            expiry: Cell::new(Expiry::Disconnect),
+            cutoff: cutoff.into(),
+            expiry: RefCell::new(Expiry::Disconnect),
             expired: Cell::new(false),
             canceller: RefCell::new(None),
         });
@@ -65,7 +70,7 @@ impl Deadline {
 
     /// Sets what happens, and when; `None` means never. What was set before is forgotten.
     pub(crate) fn arm(&self, after: Option<Duration>, expiry: Expiry) {
-        self.state.expiry.set(expiry);
+        self.state.expiry.replace(expiry);
         let mut wheel = self.shard.wheel.borrow_mut();
         match after {
             Some(after) => wheel.arm(self.handle, self.shard.now().after(after)),
@@ -75,6 +80,7 @@ impl Deadline {
 
     /// Forgets what was set.
     pub(crate) fn disarm(&self) {
+        self.state.expiry.replace(Expiry::Disconnect);
         self.shard.wheel.borrow_mut().disarm(self.handle);
     }
 
@@ -83,8 +89,18 @@ impl Deadline {
         self.state.expired.take()
     }
 
+    /// Looks now at a peer that is watched, since it may have left.
+    pub(crate) fn look(&self) {
+        if matches!(*self.state.expiry.borrow(), Expiry::Watch { .. }) {
+            self.state.expire();
+        }
+    }
+
     /// A handle for a read that [`Expiry::CancelRead`] ends.
     pub(crate) fn cancel_handle(&self) -> CancelHandle {
+        if let Cutoff::Stream(signals) = &self.state.cutoff {
+            signals.forget_cancel();
+        }
         self.state
             .canceller
             .borrow_mut()
@@ -95,6 +111,11 @@ impl Deadline {
     /// Ends the read that has the handle.
     pub(crate) fn cancel_read(&self) {
         self.state.cancel_read();
+    }
+
+    /// Lets the shard's other sockets have a turn.
+    pub(crate) async fn give_way(&self) {
+        self.shard.turns.give_way().await;
     }
 
     /// Forgets what was set, and gives back what only a busy connection needs.
@@ -112,24 +133,31 @@ impl Drop for Deadline {
 
 impl Armed {
     fn cancel_read(&self) {
+        if let Cutoff::Stream(signals) = &self.cutoff {
+            return signals.cancel_read();
+        }
         let mut canceller = self.canceller.borrow_mut();
         *canceller = canceller.take().map(Canceller::cancel);
     }
 
     /// Carries out what was set. Says after how long to look again, if at all.
     pub(crate) fn expire(&self) -> Option<Duration> {
-        match self.expiry.get() {
-            Expiry::StopReading => net::shutdown(self.fd, libc::SHUT_RD),
-            Expiry::Disconnect => net::shutdown(self.fd, libc::SHUT_RDWR),
+        match &*self.expiry.borrow() {
+            Expiry::StopReading => self.cutoff.stop_reading(),
+            Expiry::Disconnect => self.cutoff.disconnect(),
+            Expiry::Reset { other } => {
+                self.cutoff.reset();
+                other.reset();
+            }
             Expiry::CancelRead => {
                 self.cancel_read();
                 return None;
             }
             Expiry::Watch { other, again } => {
-                if net::liveness(self.fd) != Liveness::Gone {
-                    return Some(again);
+                if self.cutoff.liveness() != Liveness::Gone {
+                    return Some(*again);
                 }
-                net::shutdown(other, libc::SHUT_RDWR);
+                other.disconnect();
             }
         }
         self.expired.set(true);

@@ -7,16 +7,24 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::Shard;
+use super::tasks::{Place, Purpose};
 
-/// Runs `task`; a panic in it ends it alone, and is counted.
-pub(crate) fn fenced<F: Future<Output = ()>>(shard: Rc<Shard>, task: F) -> Fenced<F> {
-    Fenced { shard, task }
+/// Runs `task`, which is for this purpose; a panic in it ends it alone, and is counted.
+pub(crate) fn fenced<F: Future<Output = ()>>(
+    shard: &Rc<Shard>,
+    purpose: Purpose,
+    task: F,
+) -> Fenced<F> {
+    Fenced {
+        place: Place::new(shard, purpose),
+        task,
+    }
 }
 
 pin_project_lite::pin_project! {
     /// A task behind a fence.
     pub(crate) struct Fenced<F> {
-        shard: Rc<Shard>,
+        place: Place,
         #[pin]
         task: F,
     }
@@ -27,11 +35,13 @@ impl<F: Future<Output = ()>> Future for Fenced<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
+        let _running = this.place.run();
         // What the task shares with others is made of cells, whose guards unwind with it.
         catch_unwind(AssertUnwindSafe(|| this.task.poll(context))).unwrap_or_else(|_| {
-            this.shard.counters.panics.add(1);
+            let shard = &this.place.shard;
+            shard.counters.panics.add(1);
             tracing::error!(
-                shard = this.shard.id,
+                shard = shard.id,
                 "a connection's task panicked and was ended; please report the message above"
             );
             Poll::Ready(())

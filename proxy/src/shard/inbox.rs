@@ -4,23 +4,36 @@
 //! cross-thread wakers would cost every shard an eventfd read per wake and a lock.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crossbeam::queue::SegQueue;
 
+use crate::sockets::Listening;
+
 /// What a shard can be asked.
 #[derive(Debug)]
 pub enum Ask {
-    /// Accept connections of a bind from this socket.
+    /// Accept connections of a bind from this shard's one of these sockets.
     Listen {
         /// The bind's id.
         bind: u32,
-        /// A listening socket of this shard alone.
-        socket: OwnedFd,
+        /// A socket for each shard.
+        sockets: Arc<Listening>,
     },
-    /// Take what is in the accept queue of a bind, then accept no more; close its idle connections.
+    /// Serve a connection that another shard has accepted.
+    Adopt {
+        /// The bind's id.
+        bind: u32,
+        /// The connection.
+        socket: OwnedFd,
+        /// The client.
+        address: SocketAddr,
+    },
+    /// Take what is in the accept queue of a bind, then accept no more. After a while, close its
+    /// idle connections; until then whoever asks over one is told.
     Unlisten {
         /// The bind's id.
         bind: u32,
@@ -29,6 +42,8 @@ pub enum Ask {
     Drain,
     /// Stop accepting, on every bind.
     StopAccepting,
+    /// Something that the admin server wants to know or have.
+    Admin(admin::Ask),
     /// Reset what is left and end.
     Stop,
 }

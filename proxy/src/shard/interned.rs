@@ -16,6 +16,17 @@ pub struct Interned {
     pub generation: u32,
 }
 
+impl Interned {
+    /// The id of a bind, which is never given to another one.
+    #[must_use]
+    pub fn bind(index: u32) -> Self {
+        Self {
+            index,
+            generation: 0,
+        }
+    }
+}
+
 /// Hands out ids for keys of one kind.
 #[derive(Debug)]
 pub struct Interner<K> {
@@ -102,6 +113,16 @@ impl<T> Table<T> {
             Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
             _ => None,
         }
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = (Interned, &T)> {
+        let slots = (0..).zip(&self.slots);
+        slots.filter_map(|(index, slot)| {
+            let (generation, entry) = slot.as_ref()?;
+            let generation = *generation;
+            Some((Interned { index, generation }, entry))
+        })
     }
 
     /// All entries, to change them.

@@ -4,37 +4,55 @@
 //! inbox. So nothing locks, and a request's path through a shard is plain function calls.
 
 pub(crate) mod accept;
+mod answers;
 pub(crate) mod deadline;
+pub(crate) mod drain;
 pub(crate) mod fence;
 pub mod inbox;
 pub mod interned;
+mod overload;
+pub mod peers;
 pub(crate) mod registry;
 mod run;
+pub(crate) mod tasks;
+pub(crate) mod turn;
 pub mod wheel;
 
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
 use crate::driver::Waits;
-use crate::limits::POOLED_BUFFERS;
+use crate::http::h2::guard::Abuse;
+use crate::l4::udp::UdpListeners;
+use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, POOLED_BUFFERS};
 use crate::memory;
-use crate::net::BufferPool;
+use crate::net::{BufferPool, Pipes};
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
+use crate::policy::jwt::TokenCache;
 use crate::request::scratch::ScratchPool;
 use crate::route::RegexCache;
+use crate::trace::Watches;
+use crate::upstream::h2::Sessions;
 use crate::upstream::health::Upstreams;
 use crate::upstream::pool::Pool;
 
 use self::accept::Acceptors;
 use self::deadline::Armed;
+use self::drain::Draining;
 use self::interned::Table;
+use self::overload::{Overload, Pressure};
+use self::peers::Peers;
 use self::registry::Registry;
+use self::tasks::Tasks;
+use self::turn::Turns;
 use self::wheel::{Tick, Wheel};
 
 pub use self::run::{ShardOptions, run};
@@ -43,26 +61,40 @@ pub use self::run::{ShardOptions, run};
 pub(crate) struct Shard {
     /// Its number, from 0.
     pub(crate) id: u16,
+    /// It and the others.
+    pub(crate) peers: Arc<Peers>,
     /// How its runtime waits for sockets.
     pub(crate) waits: Waits,
     /// The configuration in force.
     pub(crate) config: ConfigCell,
+    /// Who lets others run.
+    pub(crate) turns: Rc<Turns>,
     /// Listening sockets.
     pub(crate) acceptors: Acceptors,
+    /// UDP listeners.
+    pub(crate) udp: UdpListeners,
+    /// Memory for one datagram, while it is passed on.
+    pub(crate) datagram: RefCell<Box<[u8]>>,
     /// Open client connections.
     pub(crate) clients: Registry,
     /// Free buffers.
-    pub(crate) buffers: BufferPool,
+    pub(crate) buffers: Rc<BufferPool>,
+    /// Pipes that bytes pass through.
+    pub(crate) pipes: Pipes,
     /// Free working memory of requests.
     pub(crate) scratch: ScratchPool,
     /// Deadlines of sockets.
     pub(crate) wheel: RefCell<Wheel<Rc<Armed>>>,
     /// Idle connections to endpoints.
     pub(crate) pool: Pool,
+    /// Connections to endpoints that requests share.
+    pub(crate) sessions: Sessions,
     /// What is known of endpoints and services.
     pub(crate) endpoints: Upstreams,
     /// Memory that the listeners' regular expressions are matched with.
     pub(crate) regexes: RefCell<Table<RegexCache>>,
+    /// Tokens that were verified.
+    pub(crate) tokens: RefCell<TokenCache>,
     /// What is counted.
     pub(crate) counters: Arc<ShardCounters>,
     /// Where access log lines go.
@@ -71,43 +103,82 @@ pub(crate) struct Shard {
     pub(crate) session_key: ring::hmac::Key,
     /// Spreads load, and nothing that has to be secret.
     rng: RefCell<SmallRng>,
+    /// What it is at.
+    pub(crate) tasks: Tasks,
+    /// Who watches its requests.
+    pub(crate) watches: Watches,
     /// Whether connections are being brought to their end.
-    pub(crate) draining: Cell<bool>,
+    pub(crate) draining: Draining,
     /// Ticks since the start; the wheel's time.
     tick: Cell<Tick>,
-    most_clients: usize,
+    /// What presses it.
+    overload: RefCell<Overload>,
+    /// Sockets that it may have.
+    descriptors: usize,
+    /// Clients that there is room for, in the configuration in force.
+    room: Cell<usize>,
     /// Connections that went idle since memory was last given back.
     parked: Cell<usize>,
+    /// When abuse was last told of in the log.
+    abuse_told: Cell<Option<Tick>>,
 }
 
 impl Shard {
-    fn new(options: ShardOptions, waits: Waits) -> Self {
+    pub(crate) fn new(options: ShardOptions, waits: Waits, turns: Rc<Turns>) -> Self {
         Self {
             waits,
+            turns,
             id: options.id,
+            peers: options.peers,
             config: ConfigCell::new(options.published),
             acceptors: Acceptors::default(),
+            udp: UdpListeners::default(),
+            datagram: RefCell::default(),
             clients: Registry::default(),
-            buffers: BufferPool::default(),
+            buffers: Rc::default(),
+            pipes: Pipes::default(),
             scratch: ScratchPool::default(),
             wheel: RefCell::new(Wheel::new(Tick::default())),
             pool: Pool::default(),
+            sessions: Sessions::default(),
             endpoints: Upstreams::default(),
             regexes: RefCell::default(),
+            tokens: RefCell::default(),
             counters: options.counters,
             log: RefCell::new(options.log),
             session_key: options.session_key,
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
-            draining: Cell::new(false),
+            tasks: Tasks::default(),
+            watches: Watches::default(),
+            draining: Draining::default(),
             tick: Cell::default(),
-            most_clients: options.connections as usize,
+            overload: RefCell::default(),
+            descriptors: options.descriptors as usize,
+            room: Cell::new(options.descriptors as usize),
             parked: Cell::new(0),
+            abuse_told: Cell::new(None),
         }
     }
 
     /// Notes that a connection went idle.
     pub(crate) fn note_parked(&self) {
         self.parked.set(self.parked.get() + 1);
+    }
+
+    /// Counts a client whose connection is ended for what it did too often. One a second is told
+    /// of in the log: there may be thousands.
+    pub(crate) fn note_abuse(&self, abuse: Abuse, client: IpAddr) {
+        self.counters.abuses.count(abuse);
+        let told = self.abuse_told.get();
+        if told.is_none_or(|told| self.now() >= told.after(ABUSE_LOG_PAUSE)) {
+            self.abuse_told.set(Some(self.now()));
+            tracing::warn!(
+                shard = self.id,
+                %client,
+                cause = abuse.reason(),
+                "ended an HTTP/2 connection: its client does this too often"
+            );
+        }
     }
 
     /// Gives back what connections that went idle have freed. A few are not worth the time.
@@ -135,9 +206,63 @@ impl Shard {
         draw(&mut self.rng.borrow_mut())
     }
 
+    /// Whether connections of a bind end with their next response: with the whole process, because
+    /// the bind is gone, or to make room.
+    pub(crate) fn ends_connections(&self, bind: u32) -> bool {
+        self.draining.get()
+            || self.pressure() >= Pressure::CloseSoon
+            || self.config.load().bind(bind).is_none()
+    }
+
+    /// For how long a connection may be idle, where the configuration says `wanted`.
+    pub(crate) fn keep_alive(&self, wanted: Option<Duration>) -> Option<Duration> {
+        if self.pressure() < Pressure::CloseIdle {
+            return wanted;
+        }
+        let least = wanted.map_or(OVERLOAD_KEEP_ALIVE, |it| it.min(OVERLOAD_KEEP_ALIVE));
+        Some(least)
+    }
+
+    /// Whether a request is refused, so that others can be served; counts it.
+    pub(crate) fn sheds(&self) -> bool {
+        let sheds = self.overload.borrow().sheds(self.now());
+        self.counters.shed.add(u64::from(sheds));
+        sheds
+    }
+
+    /// How many clients there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.room.get()
+    }
+
     /// Whether another client can be accepted.
     pub(crate) fn has_room(&self) -> bool {
-        self.clients.open() < self.most_clients
+        self.pressure() < Pressure::Pause
+    }
+
+    /// Takes note that a connection to an endpoint found no descriptor.
+    pub(crate) fn note_shortage(&self) {
+        self.overload.borrow_mut().note_shortage(self.now());
+    }
+
+    fn pressure(&self) -> Pressure {
+        let (clients, room) = (self.clients.open(), self.room.get());
+        self.overload.borrow().pressure(clients, room, self.now())
+    }
+
+    /// Looks at how it is pressed, once a tick, which came so late.
+    fn relieve(&self, lag: Duration) {
+        self.overload.borrow_mut().note_tick(lag);
+        let snapshot = self.config.load();
+        let reserved = snapshot.upstream_connections_per_shard as usize
+            + snapshot.binds.iter().flatten().count() * BIND_DESCRIPTORS;
+        // A client needs one upstream connection at most, so half is always enough for both.
+        let reserved = reserved.min(self.descriptors / 2);
+        self.room.set(self.descriptors - reserved);
+        if self.pressure() >= Pressure::CloseIdle {
+            self.clients
+                .close_idle_since(|since| since.after(OVERLOAD_KEEP_ALIVE) <= self.now());
+        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! The open client connections of a shard, so that a drain finds them.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use std::task::Waker;
 
+use super::wheel::Tick;
 use crate::net;
+use crate::shard::interned::Interned;
 
 /// The open client connections of a shard.
 #[derive(Default)]
@@ -12,6 +16,8 @@ pub(crate) struct Registry {
     slots: RefCell<Vec<Slot>>,
     free: RefCell<Vec<u32>>,
     open: Cell<usize>,
+    /// By slot: who wants to be woken for a drain, since it has to say something first.
+    listening: RefCell<HashMap<u32, Waker>>,
 }
 
 #[derive(Clone, Copy)]
@@ -19,6 +25,8 @@ struct Slot {
     fd: RawFd,
     bind: u32,
     state: ClientState,
+    /// When it came to this state.
+    since: Tick,
 }
 
 /// What a client connection is doing.
@@ -46,20 +54,44 @@ impl Registry {
 
     /// Shuts the idle connections down, where `which` says so of their bind. How many there were.
     pub(crate) fn close_idle(&self, which: impl Fn(u32) -> bool) -> usize {
-        self.shut(libc::SHUT_RD, |slot| {
-            slot.state == ClientState::Idle && which(slot.bind)
-        })
+        let idle = |slot: &Slot| slot.state == ClientState::Idle && which(slot.bind);
+        self.each(idle, |fd| net::shutdown(fd, libc::SHUT_RD))
     }
 
-    /// Shuts every connection down. How many there were.
-    pub(crate) fn close_all(&self) -> usize {
-        self.shut(libc::SHUT_RDWR, |slot| slot.state != ClientState::Free)
+    /// Wakes those that end connections themselves, to look whether they have to.
+    pub(crate) fn wake_listening(&self) {
+        self.listening
+            .borrow()
+            .values()
+            .for_each(Waker::wake_by_ref);
     }
 
-    fn shut(&self, how: libc::c_int, which: impl Fn(&Slot) -> bool) -> usize {
+    /// Shuts the idle connections down, where `which` says so of the time since when they are.
+    pub(crate) fn close_idle_since(&self, which: impl Fn(Tick) -> bool) -> usize {
+        let idle = |slot: &Slot| slot.state == ClientState::Idle && which(slot.since);
+        self.each(idle, |fd| net::shutdown(fd, libc::SHUT_RD))
+    }
+
+    /// Shuts so many of the idle connections down at most. How many there were.
+    pub(crate) fn close_idle_some(&self, most: usize) -> usize {
+        let left = Cell::new(most);
+        let some = |slot: &Slot| {
+            let chosen = slot.state == ClientState::Idle && left.get() > 0;
+            left.set(left.get() - usize::from(chosen));
+            chosen
+        };
+        self.each(some, |fd| net::shutdown(fd, libc::SHUT_RD))
+    }
+
+    /// Resets every connection. How many there were.
+    pub(crate) fn reset_all(&self) -> usize {
+        self.each(|slot| slot.state != ClientState::Free, net::reset)
+    }
+
+    fn each(&self, which: impl Fn(&Slot) -> bool, end: impl Fn(RawFd)) -> usize {
         let slots = self.slots.borrow();
         let chosen = slots.iter().filter(|slot| which(slot));
-        chosen.map(|slot| net::shutdown(slot.fd, how)).count()
+        chosen.map(|slot| end(slot.fd)).count()
     }
 }
 
@@ -71,6 +103,7 @@ impl Registered {
             fd,
             bind,
             state: ClientState::Busy,
+            since: shard.now(),
         };
         let mut slots = registry.slots.borrow_mut();
         let free = registry.free.borrow_mut().pop();
@@ -81,22 +114,37 @@ impl Registered {
         slots[slot as usize] = entry;
         registry.open.set(registry.open.get() + 1);
         shard.counters.clients.up();
+        let counters = shard.counters.binds.of(Interned::bind(bind));
+        counters.accepted.increment();
+        counters.connections.up();
         Self {
             shard: Rc::clone(shard),
             slot,
         }
     }
 
+    /// Has `waker` woken where connections may have to end.
+    pub(crate) fn listen_for_drain(&self, waker: &Waker) {
+        let mut listening = self.shard.clients.listening.borrow_mut();
+        listening.insert(self.slot, waker.clone());
+    }
+
     /// Says what the connection is doing.
     pub(crate) fn set(&self, state: ClientState) {
-        self.shard.clients.slots.borrow_mut()[self.slot as usize].state = state;
+        let slot = &mut self.shard.clients.slots.borrow_mut()[self.slot as usize];
+        slot.state = state;
+        slot.since = self.shard.now();
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        let bind = self.shard.clients.slots.borrow()[self.slot as usize].bind;
+        let counters = self.shard.counters.binds.of(Interned::bind(bind));
+        counters.connections.down();
         self.set(ClientState::Free);
         let registry = &self.shard.clients;
+        registry.listening.borrow_mut().remove(&self.slot);
         registry.free.borrow_mut().push(self.slot);
         registry.open.set(registry.open.get() - 1);
         self.shard.counters.clients.down();

@@ -14,11 +14,21 @@ use crate::limits::WHEEL_TICK;
 pub struct Tick(u64);
 
 impl Tick {
+    /// Later than any.
+    pub const NEVER: Self = Self(u64::MAX);
+
     /// The tick at so much time since the start.
     #[must_use]
     pub fn at(since_start: Duration) -> Self {
         let whole = since_start.as_nanos() / WHEEL_TICK.as_nanos();
         Self(u64::try_from(whole).unwrap_or(u64::MAX))
+    }
+
+    /// How much later it is than an earlier one.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        let ticks = u32::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(u32::MAX);
+        WHEEL_TICK.saturating_mul(ticks)
     }
 
     /// The first tick that is at least so much later than any time of this one.

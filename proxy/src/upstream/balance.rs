@@ -11,9 +11,9 @@ use std::time::Instant;
 use rand::{Rng, RngExt};
 use xds::model::{Ejection, Health};
 
-use super::health::Upstreams;
+use super::health::{EndpointReport, Upstreams};
 use super::session::Identity;
-use crate::limits::LATENCY_FLOOR;
+use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, PROBE_ONE_IN, QUICK_DRAWS};
 use crate::shard::interned::Interned;
 
 /// An endpoint of a service.
@@ -135,11 +135,41 @@ impl Upstreams {
             .map(|endpoint| endpoint.id)
     }
 
+    /// The first endpoints of a set as a choice at `now` would see them.
+    #[must_use]
+    pub fn explain(&self, set: &EndpointSet, now: Instant, limit: usize) -> Vec<Scored> {
+        let choice = Choice {
+            upstreams: self,
+            set,
+            now,
+            panics: OnceCell::new(),
+            latency: self.service(set.service).latency(),
+        };
+        let serving = set.serving.iter().take(limit);
+        let scored = serving.map(|endpoint| Scored {
+            endpoint: *endpoint,
+            score: choice.score(*endpoint),
+            report: self.with_endpoint(endpoint.id, |state| state.report(now)),
+        });
+        scored.collect()
+    }
+
     /// Whether a session may go on with this endpoint: it is not put aside.
     #[must_use]
     pub fn in_service(&self, endpoint: Interned, now: Instant) -> bool {
         self.with_endpoint(endpoint, |state| state.ejected_for(now).is_none())
     }
+}
+
+/// An endpoint as a choice sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Scored {
+    /// Which.
+    pub endpoint: EndpointRef,
+    /// Of two that are drawn, the better one gets the request.
+    pub score: f64,
+    /// What that comes from.
+    pub report: EndpointReport,
 }
 
 /// One choice among the endpoints of a set.
@@ -218,14 +248,6 @@ impl Choice<'_> {
         })
     }
 }
-
-/// Draws before the endpoints are looked at one by one. If half are out of question, one choice in
-/// 256 comes to that.
-const QUICK_DRAWS: u32 = 8;
-/// A second draw must score so many times the first one to replace it: less is noise.
-const CLEARLY_BETTER: f64 = 2.0;
-/// One draw in so many goes to the first endpoint unasked, if that is idle.
-const PROBE_ONE_IN: u32 = 32;
 
 /// Draws positions by weight, exactly and independently.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,15 +1,58 @@
-//! Getting a connection to an endpoint: an idle one, or a new one.
+//! Getting a connection to an endpoint: a new one, a stream of one, or one that comes free.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::config::{Address, Cluster, Endpoint};
-use crate::failure::{Failure, FailureKind};
-use crate::net::Stream;
-use crate::shard::Shard;
+use xds::model::Alpn;
 
+use crate::config::{Address, Cluster, Endpoint, Protection, Protocol};
+use crate::failure::{Failure, FailureKind};
+use crate::net::{Buffer, HandshakeError, Stream};
+use crate::policy::proxy_protocol::{self, Endpoints, Version};
+use crate::shard::Shard;
+use crate::shard::deadline::{Deadline, Expiry};
+use crate::tls::{self, session::Session};
+
+use super::h2;
 use super::pool::Connection;
 use super::room::{Counted, Granted};
+
+/// A connection to an endpoint for one exchange in a protocol, told whom it is for where the
+/// endpoint wants to know; had in `timeout` at most.
+///
+/// # Errors
+/// As [`connect`], or the endpoint does not speak that.
+pub(crate) async fn open(
+    shard: &Rc<Shard>,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
+    timeout: Option<Duration>,
+) -> Result<Connection, Failure> {
+    match protocol {
+        Protocol::Http1 => {
+            let wanted = Wanted {
+                proxied,
+                speaks: Some(Alpn::Http11),
+                fresh: false,
+            };
+            connect(shard, cluster, endpoint, wanted, timeout).await
+        }
+        // What waits for a stream is larger, and most requests do not.
+        Protocol::Http2 => Box::pin(h2::open(shard, cluster, endpoint, proxied, timeout)).await,
+    }
+}
+
+/// Whom a connection is for, and what will do for that.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    /// The client, where the backend is told of it; the connection is for that client alone.
+    pub(crate) proxied: Option<Box<Endpoints>>,
+    /// The protocol that is asked for inside of TLS.
+    pub(crate) speaks: Option<Alpn>,
+    /// Whether no request may have gone over it.
+    pub(crate) fresh: bool,
+}
 
 /// Connects to an endpoint, in `timeout` at most. Where the service has as many connections as it
 /// may, waits for one to come free; that can be a used one.
@@ -20,24 +63,101 @@ pub(crate) async fn connect(
     shard: &Rc<Shard>,
     cluster: &Cluster,
     endpoint: &Endpoint,
+    wanted: Wanted,
     timeout: Option<Duration>,
 ) -> Result<Connection, Failure> {
+    if matches!(cluster.protection, Protection::Unusable) {
+        return Err(FailureKind::UpstreamTlsUnset.into());
+    }
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let counted = match enter(shard, cluster) {
         Some(counted) => counted,
         // Few requests wait, and those that do not are better off with a small future.
         None => match Box::pin(wait(shard, cluster, endpoint, timeout)).await? {
             Granted::Place(counted) => counted,
+            Granted::Connection(used) if wanted.fresh || wanted.proxied.is_some() => {
+                used.replace().ok_or(FailureKind::UpstreamFull)?
+            }
             Granted::Connection(connection) => return Ok(connection),
         },
     };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let counters = shard.counters.endpoints.of(endpoint.id);
     // A connect under way may be dropped: its operation holds no buffer and no bytes.
-    match within(left, dial(&endpoint.address)).await {
-        Some(Ok(stream)) => Ok(Connection::new(shard, stream, counted)),
-        Some(Err(_)) => Err(FailureKind::ConnectFailed.into()),
-        None => Err(FailureKind::ConnectTimeout.into()),
+    let mut stream = match within(left, dial(&endpoint.address)).await {
+        Some(Ok(stream)) => stream,
+        failed => {
+            counters.failed_connects.increment();
+            return Err(match failed {
+                Some(Err(error)) => {
+                    if let Some(libc::EMFILE | libc::ENFILE) = error.raw_os_error() {
+                        shard.note_shortage();
+                    }
+                    FailureKind::ConnectFailed.into()
+                }
+                _ => FailureKind::ConnectTimeout.into(),
+            });
+        }
+    };
+    counters.connected.increment();
+    if let Some(version) = cluster.proxy_protocol {
+        introduce(&stream, version, wanted.proxied.as_deref()).await?;
     }
+    match &cluster.protection {
+        Protection::Plain => {}
+        Protection::Tls(tls) => {
+            let session = tls
+                .session(shard.id, wanted.speaks)
+                .map_err(|_| FailureKind::UpstreamTlsUnset)?;
+            Box::pin(secure(shard, endpoint, &mut stream, session, until)).await?;
+        }
+        Protection::Unusable => return Err(FailureKind::UpstreamTlsUnset.into()),
+    }
+    let mut connection = Connection::new(shard, stream, counted);
+    connection.proxied = wanted.proxied;
+    Ok(connection)
+}
+
+/// Says at the start of a connection whom it is for. It is for nobody else then.
+async fn introduce(
+    stream: &Stream,
+    version: Version,
+    client: Option<&Endpoints>,
+) -> Result<(), Failure> {
+    let mut header = Vec::new();
+    proxy_protocol::write(version, client.copied(), &mut header);
+    // A socket that has sent nothing takes this without waiting.
+    let sent = stream.write_vec(&mut header).await;
+    sent.map_err(|_| FailureKind::ConnectFailed.into())
+}
+
+/// Puts TLS over a new connection.
+async fn secure(
+    shard: &Rc<Shard>,
+    endpoint: &Endpoint,
+    stream: &mut Stream,
+    session: Session,
+    until: Option<Instant>,
+) -> Result<(), Failure> {
+    let deadline = Deadline::new(shard, stream.fd());
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    deadline.arm(left, Expiry::Disconnect);
+    // What comes before we have said anything waits in the session.
+    let (nothing, mut early) = (Buffer::default(), Buffer::default());
+    let done = stream
+        .handshake(session, nothing, &mut early, &shard.buffers)
+        .await;
+    if deadline.expired() {
+        return Err(FailureKind::ConnectTimeout.into());
+    }
+    done.map_err(|error| {
+        tracing::debug!(endpoint = %endpoint.name, %error, "no TLS with an endpoint");
+        let detail = match &error {
+            HandshakeError::Tls(error) => tls::reason(error),
+            HandshakeError::Broken(_) => "it broke off",
+        };
+        Failure::because(FailureKind::UpstreamTls, detail)
+    })
 }
 
 /// A place for one more connection; one that is idle and leads elsewhere makes room.
@@ -64,7 +184,7 @@ async fn wait(
 }
 
 /// What a future comes to, unless that takes too long.
-async fn within<F: Future>(timeout: Option<Duration>, future: F) -> Option<F::Output> {
+pub(super) async fn within<F: Future>(timeout: Option<Duration>, future: F) -> Option<F::Output> {
     match timeout {
         Some(timeout) => monoio::time::timeout(timeout, future).await.ok(),
         None => Some(future.await),

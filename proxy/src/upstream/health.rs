@@ -11,7 +11,7 @@ use xds::model::Ejection;
 
 use super::balance::EndpointSet;
 use crate::failure::FailureKind;
-use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE};
+use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE, RECENT_HALF_LIFE};
 use crate::shard::interned::{Interned, Table};
 
 /// How an endpoint did on one request.
@@ -43,6 +43,8 @@ impl Outcome {
             kind,
             Kind::ConnectFailed
                 | Kind::ConnectTimeout
+                | Kind::UpstreamTls
+                | Kind::UpstreamRefused
                 | Kind::UpstreamReset
                 | Kind::UpstreamClosed
                 | Kind::UpstreamGarbage
@@ -88,6 +90,12 @@ impl Upstreams {
         read(&self.endpoint(id))
     }
 
+    /// Shows every endpoint that was asked.
+    pub(crate) fn for_each(&self, mut show: impl FnMut(Interned, &EndpointState)) {
+        let endpoints = self.endpoints.borrow();
+        endpoints.iter().for_each(|(id, state)| show(id, state));
+    }
+
     /// Books a request to an endpoint of `set`.
     #[must_use]
     pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> Exchange {
@@ -119,6 +127,7 @@ impl Exchange {
     /// Notes how the endpoint did, as soon as that is known: at the response's head, or at the
     /// failure that comes instead. One that the client gave up is not judged.
     pub fn judge(&self, upstreams: &Upstreams, set: &EndpointSet, outcome: Outcome, now: Instant) {
+        self.endpoint.note_recent(now);
         match outcome {
             Outcome::Success(head_after) => {
                 self.took(head_after, now);
@@ -189,6 +198,9 @@ pub struct EndpointState {
     /// When `latency` was last brought up to date.
     measured: Cell<Option<Instant>>,
     requests: Cell<u64>,
+    /// Requests judged, older ones counting less and less, as of `noted`.
+    recent: Cell<f64>,
+    noted: Cell<Option<Instant>>,
     in_flight: Cell<u32>,
     consecutive_failures: Cell<u32>,
     ejected_until: Cell<Option<Instant>>,
@@ -202,6 +214,8 @@ impl Default for EndpointState {
             latency: Cell::new(None),
             measured: Cell::new(None),
             requests: Cell::new(0),
+            recent: Cell::new(0.0),
+            noted: Cell::new(None),
             in_flight: Cell::new(0),
             consecutive_failures: Cell::new(0),
             ejected_until: Cell::new(None),
@@ -223,6 +237,8 @@ pub struct EndpointReport {
     pub in_flight: u32,
     /// Failures since the last success.
     pub consecutive_failures: u32,
+    /// Requests of the last seconds: older ones count less and less.
+    pub recent: f64,
     /// For how much longer it is put aside.
     pub ejected_for: Option<Duration>,
 }
@@ -237,6 +253,7 @@ impl EndpointState {
             requests: self.requests.get(),
             in_flight: self.in_flight.get(),
             consecutive_failures: self.consecutive_failures.get(),
+            recent: self.recent_at(now),
             ejected_for: self.ejected_for(now),
         }
     }
@@ -265,6 +282,20 @@ impl EndpointState {
 
     pub(super) fn in_flight(&self) -> u32 {
         self.in_flight.get()
+    }
+
+    fn note_recent(&self, now: Instant) {
+        self.recent.set(self.recent_at(now) + 1.0);
+        self.noted.set(Some(now));
+    }
+
+    fn recent_at(&self, now: Instant) -> f64 {
+        let age = self
+            .noted
+            .get()
+            .map(|noted| now.saturating_duration_since(noted));
+        let half_lives = age.unwrap_or_default().as_secs_f64() / RECENT_HALF_LIFE.as_secs_f64();
+        self.recent.get() * (-half_lives).exp2()
     }
 
     fn succeeded(&self) {

@@ -1,30 +1,50 @@
-//! Idle connections to endpoints.
+//! Connections to endpoints, and those that are idle.
 //!
 //! Per shard and endpoint, last in first out: the newest is the likeliest to live, and the oldest
 //! get to their timeout when load falls. One holds no buffer.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Instant;
 
-use crate::limits::POOL_IDLE_TIMEOUT;
+use admin::live::Connections;
+
+use crate::channel::Channel;
+use crate::config::Cluster;
+use crate::http::h2::usage::InUse;
+use crate::limits::{POOL_IDLE_TIMEOUT, POOL_LOOK_AFTER};
 use crate::net::{Liveness, Stream};
+use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::interned::{Interned, Table};
 use crate::shard::wheel::Tick;
 
+use super::retry::Replay;
 use super::room::{Counted, Room};
 
-/// A connection to an endpoint.
+/// A connection to an endpoint, or a stream of one.
 pub(crate) struct Connection {
-    pub(crate) stream: Stream,
+    pub(crate) stream: Channel,
     pub(crate) deadline: Deadline,
     /// Whether an earlier request went over it: then the endpoint may have closed it meanwhile.
     pub(crate) used: bool,
+    /// The client that the endpoint was told it is for (PROXY protocol); nobody else may have it.
+    pub(crate) proxied: Option<Box<Endpoints>>,
     /// The tick at which it was put into the pool.
     idle_since: Tick,
-    /// Counts it while it lives.
-    pub(super) counted: Counted,
+    /// When the head of its last response came.
+    answered: Option<Instant>,
+    pub(super) place: Place,
+}
+
+/// What a connection takes up while it lives.
+pub(super) enum Place {
+    /// A place among those of its service.
+    Own(Counted),
+    /// One of the streams of a connection that has such a place.
+    Shared { _stream: InUse },
 }
 
 impl Connection {
@@ -32,10 +52,33 @@ impl Connection {
     pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: Counted) -> Self {
         Self {
             deadline: Deadline::new(shard, stream.fd()),
-            stream,
+            stream: stream.into(),
             used: false,
+            proxied: None,
             idle_since: Tick::default(),
-            counted,
+            answered: None,
+            place: Place::Own(counted),
+        }
+    }
+
+    /// A stream of a connection that is shared; `used` where others went over it before.
+    pub(super) fn shared(shard: &Rc<Shard>, stream: Channel, in_use: InUse, used: bool) -> Self {
+        Self {
+            deadline: Deadline::new(shard, stream.cutoff()),
+            stream,
+            used,
+            proxied: None,
+            idle_since: Tick::default(),
+            answered: None,
+            place: Place::Shared { _stream: in_use },
+        }
+    }
+
+    /// Closes it, for another one to be made in its place.
+    pub(super) fn replace(self) -> Option<Counted> {
+        match self.place {
+            Place::Own(counted) => Some(counted),
+            Place::Shared { .. } => None,
         }
     }
 }
@@ -48,14 +91,28 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The newest idle connection of an endpoint that still lives.
-    pub(crate) fn take(&self, endpoint: Interned) -> Option<Connection> {
+    /// The newest idle connection of an endpoint that still lives, for a request that may be sent
+    /// again or may not; one for this client, where the endpoint is told of clients.
+    pub(crate) fn take(
+        &self,
+        endpoint: Interned,
+        client: Option<&Endpoints>,
+        replay: Replay,
+        now: Instant,
+    ) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.find_mut(endpoint)?;
-        while let Some(connection) = connections.pop() {
-            // Bytes that nobody asked for belong to no request (RFC 9112 section 9.2), however soon
-            // they came, and a request that cannot be repeated must not meet a closed connection.
-            if connection.stream.liveness() == Liveness::Quiet {
+        let is_for = |connection: &Connection| connection.proxied.as_deref() == client;
+        while let Some(at) = connections.iter().rposition(is_for) {
+            let connection = connections.remove(at);
+            // Bytes that nobody asked for belong to no request (RFC 9112 section 9.2), and a
+            // request that cannot be repeated must not meet a closed connection. A look costs
+            // 250 ns: a request that can be repeated does without where the last one just ended.
+            let busy = replay == Replay::Possible
+                && connection.answered.is_some_and(|answered| {
+                    now.saturating_duration_since(answered) < POOL_LOOK_AFTER
+                });
+            if busy || connection.stream.liveness() == Liveness::Quiet {
                 return Some(connection);
             }
         }
@@ -63,17 +120,35 @@ impl Pool {
     }
 
     /// Keeps a connection whose last exchange came to an exact end.
-    pub(crate) fn put(&self, endpoint: Interned, mut connection: Connection, shard: &Shard) {
+    /// The head of its response came at `answered`.
+    pub(crate) fn put(
+        &self,
+        endpoint: Interned,
+        mut connection: Connection,
+        answered: Option<Instant>,
+        shard: &Shard,
+    ) {
+        let Place::Own(counted) = &connection.place else {
+            // Its connection stays where it is, for streams to come.
+            return;
+        };
         connection.used = true;
+        connection.answered = answered;
         connection.idle_since = shard.now();
         connection.deadline.disarm();
-        if connection.counted.is_wanted() {
+        if counted.is_wanted() && connection.proxied.is_none() {
             return Counted::hand_over(endpoint, connection);
         }
         self.idle
             .borrow_mut()
             .find_or_insert(endpoint, Vec::new)
             .push(connection);
+    }
+
+    /// Whether a service may have one more connection.
+    pub(super) fn has_place(&self, cluster: &Cluster) -> bool {
+        self.room(cluster.id)
+            .has_place(cluster.connections_per_shard.get())
     }
 
     /// The room that a service's connections share.
@@ -102,6 +177,26 @@ impl Pool {
                 now < connection.idle_since.after(POOL_IDLE_TIMEOUT)
                     && connection.stream.liveness() == Liveness::Quiet
             });
+        }
+    }
+
+    /// Shows the connections to every service and backend that was asked.
+    pub(crate) fn for_each(&self, mut show: impl FnMut(Interned, Connections)) {
+        let mut idle: HashMap<*const Room, u64> = HashMap::new();
+        for (_, connections) in self.idle.borrow().iter() {
+            if let Some(Place::Own(counted)) = connections.first().map(|first| &first.place) {
+                *idle.entry(counted.room()).or_default() += connections.len() as u64;
+            }
+        }
+        for (id, room) in self.rooms.borrow().iter() {
+            let idle = idle.get(&Rc::as_ptr(room)).copied().unwrap_or_default();
+            show(
+                id,
+                Connections {
+                    idle,
+                    ..room.connections()
+                },
+            );
         }
     }
 

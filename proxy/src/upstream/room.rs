@@ -1,8 +1,8 @@
 //! How many connections a service may have, and who waits for one of them to come free.
 //!
 //! What comes free goes to whoever waits longest, straight from hand to hand: nobody who comes later
-//! gets in between, and nobody is woken for nothing. Whoever stops waiting passes on what he was
-//! given.
+//! gets in between, and nobody is woken for nothing. Whoever stops waiting passes on what they
+//! were given.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +10,9 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use super::pool::Connection;
+use admin::live::Connections;
+
+use super::pool::{Connection, Place};
 use crate::shard::interned::Interned;
 
 /// The room of one service.
@@ -27,14 +29,14 @@ pub(crate) struct Counted(Rc<Room>);
 
 /// What somebody who waited gets.
 pub(crate) enum Granted {
-    /// A connection to the endpoint he wants.
+    /// A connection to the endpoint they want.
     Connection(Connection),
     /// The right to make one.
     Place(Counted),
 }
 
 struct Waiter {
-    /// Where he wants to go.
+    /// Where they want to go.
     endpoint: Interned,
     granted: RefCell<Option<Granted>>,
     waker: RefCell<Option<Waker>>,
@@ -49,6 +51,11 @@ impl Room {
         }
         self.open.set(self.open.get() + 1);
         Some(Counted(Rc::clone(self)))
+    }
+
+    /// Whether fewer than `most` places are taken.
+    pub(super) fn has_place(&self, most: u32) -> bool {
+        self.open.get() < most
     }
 
     /// Waits for a place or a connection to come free; `None` where `most` wait already.
@@ -74,6 +81,15 @@ impl Room {
         Some(async move { poll_fn(|context| place.poll(context.waker())).await })
     }
 
+    /// What it counts, but for those that are idle.
+    pub(super) fn connections(&self) -> Connections {
+        Connections {
+            open: self.open.get().into(),
+            idle: 0,
+            waiting: self.waiting.borrow().len() as u64,
+        }
+    }
+
     /// Takes the one who waits longest out of the line.
     fn next(&self) -> Option<Rc<Waiter>> {
         self.waiting.borrow_mut().pop_front()
@@ -86,10 +102,18 @@ impl Counted {
         !self.0.waiting.borrow().is_empty()
     }
 
-    /// Hands a connection that came free to whoever waits longest. Where he wants to go elsewhere it
-    /// is closed, and he gets its place.
+    /// The room it counts in.
+    pub(super) fn room(&self) -> *const Room {
+        Rc::as_ptr(&self.0)
+    }
+
+    /// Hands a connection that came free to whoever waits longest. Where they want to go elsewhere
+    /// it is closed, and they get its place.
     pub(super) fn hand_over(endpoint: Interned, connection: Connection) {
-        let room = Rc::clone(&connection.counted.0);
+        let Place::Own(Self(room)) = &connection.place else {
+            return;
+        };
+        let room = Rc::clone(room);
         let longest = room.waiting.borrow().front().map(|first| first.endpoint);
         if longest == Some(endpoint)
             && let Some(waiter) = room.next()
@@ -121,7 +145,7 @@ impl Waiter {
     }
 }
 
-/// Somebody who waits. Dropped, he is out of the line.
+/// Somebody who waits. Dropped, they are out of the line.
 struct InLine {
     room: Rc<Room>,
     waiter: Rc<Waiter>,
@@ -191,7 +215,7 @@ mod tests {
         drop(taken);
         assert!(room.enter(1).is_none(), "the place is promised");
         assert!(has_place(&mut second).is_none());
-        let place = has_place(&mut first).expect("his turn");
+        let place = has_place(&mut first).expect("its turn");
         drop(place);
         assert!(has_place(&mut second).is_some());
         assert!(room.enter(1).is_some(), "nobody is left");
@@ -205,7 +229,7 @@ mod tests {
         drop(gone);
         drop(taken);
         drop(first);
-        let place = has_place(&mut last).expect("his turn");
+        let place = has_place(&mut last).expect("its turn");
         drop(place);
         assert!(room.enter(1).is_some());
     }

@@ -14,7 +14,7 @@ use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
 use tempfile::TempDir;
 
-use crate::support::{Driver, free_ports, gateway};
+use crate::support::{Driver, GatewayBuilder, free_ports, gateway};
 
 /// A running gateway, with an access log that nobody keeps; ended when dropped.
 pub(crate) struct InProcess {
@@ -30,14 +30,19 @@ pub(crate) struct InProcess {
 impl InProcess {
     /// Starts one with these backends and one rule.
     pub(crate) fn start(driver: Driver, backends: &[(&str, SocketAddr)], rule: &str) -> Self {
-        let port = free_ports(1);
-        let mut yaml = gateway(driver);
+        let mut builder = gateway(driver);
         for (name, address) in backends {
-            yaml = yaml.backend(name, &[*address]);
+            builder = builder.backend(name, &[*address]);
         }
+        Self::run(driver, &builder.rule(rule), 1)
+    }
+
+    /// Starts one that is configured so, on so many ports; the last one counts.
+    pub(crate) fn run(driver: Driver, builder: &GatewayBuilder, ports: usize) -> Self {
+        let ports = free_ports(ports);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("gateway.yaml");
-        std::fs::write(&file, yaml.rule(rule).yaml(&port)).expect("a file in our own folder");
+        std::fs::write(&file, builder.yaml(&ports)).expect("a file in our own folder");
 
         let published = Arc::new(ArcSwap::default());
         let log = LogQueue::new();
@@ -46,16 +51,22 @@ impl InProcess {
             Shards::start(plan(driver), Arc::clone(&published), log).expect("a shard");
         let binding = shards.clone();
         let binder = move |wanted: Vec<BindRequest>| {
-            binding.listen_on(wanted.iter().map(|bind| (bind.id, bind.address)))
+            binding.listen_on(
+                wanted
+                    .iter()
+                    .map(|bind| (bind.id, bind.transport, bind.address)),
+            )
         };
         let config = LocalConfig {
             paths: vec![file],
             port_offset: 0,
+            reserved_ports: std::collections::BTreeSet::new(),
             compile: CompileOptions::new(NonZeroU32::MIN),
+            in_force: proxy::config::in_force::InForce::default(),
         };
         let config = local::start(config, published, Box::new(binder)).expect("a configuration");
         Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port[0])),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, ports[ports.len() - 1])),
             shards,
             events,
             sender,
@@ -89,9 +100,10 @@ fn plan(driver: Driver) -> ShardPlan {
         driver: match driver {
             Driver::IoUring => DriverChoice::IoUring,
             Driver::Epoll => DriverChoice::Epoll,
+            Driver::Auto => DriverChoice::Auto,
         },
         cores: None,
-        connections: 100,
+        descriptors: 200,
         session_key: ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[0; 32]),
     }
 }

@@ -16,7 +16,9 @@ use std::sync::{Mutex, PoisonError};
 
 use counting::{Counts, Watched};
 use in_process::InProcess;
-use support::{Client, ok, on_both_drivers, origin};
+use serde_json::json;
+use support::pki::authority;
+use support::{Client, Signer, gateway, key_set, ok, on_both_drivers, origin, tls, tls_client};
 
 /// One allocator counts for one test at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -25,6 +27,9 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 const WARM_UP: usize = 300;
 
 const COUNTED: usize = 2_000;
+
+/// What rustls allocates for a record opened and one sealed.
+const RECORDS: usize = 2;
 
 /// What a rule does to every request of these tests.
 const RULE: &str = "{matches: [{path: {value: /api}}], filters: [\
@@ -44,7 +49,10 @@ const ODD: &str = "GET /%61pi/./items HTTP/1.1\r\nHost: EXAMPLE.test:80\r\n\r\n"
 
 /// Allocations and frees of the shard while a client sends `request` again and again.
 fn count(gateway: &InProcess, request: &str) -> Counts {
-    let mut client = support::client(gateway.address());
+    count_over(support::client(gateway.address()), request)
+}
+
+fn count_over(mut client: Client, request: &str) -> Counts {
     let mut ask = |times| {
         for _ in 0..times {
             exchange(&mut client, request);
@@ -71,6 +79,42 @@ on_both_drivers! {
             let counts = count(&gateway, request);
             assert_eq!(counts, Counts::default(), "in {COUNTED} times `{request}`");
         }
+    }
+
+    /// rustls copies each record it opens, and makes each that it seals, in memory of its own. TLS
+    /// costs nothing else.
+    fn a_request_over_tls_allocates_a_record_each_way(driver) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let (origin, ca) = (origin().replies(ok("hello")), authority("ca"));
+        let builder = gateway(driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", RULE);
+        let gateway = InProcess::run(driver, &builder, 2);
+        let client = tls_client(gateway.address(), &tls(&ca, "a.test"));
+        let counts = count_over(client, GET);
+        assert_eq!(counts.allocations, counts.frees);
+        let each = counts.allocations / COUNTED;
+        assert!(each <= RECORDS, "{each} allocations for each of {COUNTED} requests");
+    }
+
+    fn a_token_that_was_seen_before_allocates_nothing(driver) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let (origin, signer) = (origin().replies(ok("hello")), Signer::p256());
+        let keys = key_set(&[signer.jwk("key")]);
+        let builder = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule(RULE)
+            .policy(&format!(
+                "jwt: {{providers: [{{name: idp, issuer: i, jwks: {{inline: '{keys}'}}, \
+                 claimsToHeaders: [{{claim: sub, header: X-User}}]}}]}}"
+            ));
+        let gateway = InProcess::run(driver, &builder, 1);
+        let token = signer.signs("key", &json!({"iss": "i", "sub": "alice", "exp": 1e12}));
+        let request = GET.replace("X-Secret: 1", &format!("Authorization: Bearer {token}"));
+        let counts = count(&gateway, &request);
+        assert_eq!(counts, Counts::default(), "in {COUNTED} times `{request}`");
+        assert_eq!(origin.requests()[0].value("X-User"), Some("alice"));
     }
 
     fn the_allocator_counts(driver) {

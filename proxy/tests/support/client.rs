@@ -1,10 +1,14 @@
 //! A client that says exactly what the test says and reads strictly what comes back.
 
 use std::fmt;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::{Broken, MOMENT, Message, PATIENCE, Wire};
+use rustls::HandshakeKind;
+
+use super::pki::Credential;
+use super::{Broken, MOMENT, Message, PATIENCE, Tls, Wire};
 
 /// How the gateway ended a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +17,8 @@ pub(crate) enum Ending {
     Closed,
     /// By a reset.
     Reset,
+    /// Without the goodbye that TLS wants.
+    Truncated,
 }
 
 /// A response that did not come to its end.
@@ -34,7 +40,10 @@ impl Cut {
 
     /// Whether the peer ended the connection, one way or the other.
     pub(crate) fn by_peer(&self) -> bool {
-        matches!(self.broken, Broken::Closed | Broken::Reset)
+        matches!(
+            self.broken,
+            Broken::Closed | Broken::Reset | Broken::Truncated
+        )
     }
 
     /// Whether nothing at all had come.
@@ -52,9 +61,16 @@ impl fmt::Display for Cut {
 /// Connects to an address.
 #[track_caller]
 pub(crate) fn client(address: SocketAddr) -> Client {
-    let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts");
+    Client::over(TcpStream::connect_timeout(&address, PATIENCE).expect("the listener accepts"))
+}
+
+/// Connects to an address by TLS. The handshake comes with the first bytes, or by
+/// [`Client::shakes_hands`].
+#[track_caller]
+pub(crate) fn tls_client(address: SocketAddr, tls: &Tls) -> Client {
+    let Client { wire } = client(address);
     Client {
-        wire: Wire::new(stream),
+        wire: wire.over_tls(tls.connection()),
     }
 }
 
@@ -65,6 +81,77 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// A client over a connection that was made already.
+    pub(crate) fn over(stream: TcpStream) -> Self {
+        Self {
+            wire: Wire::new(stream),
+        }
+    }
+
+    /// Its own end.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.wire.stream().local_addr().expect("it is connected")
+    }
+
+    /// Brings its TLS handshake to an end, as far as a client knows.
+    #[track_caller]
+    pub(crate) fn shakes_hands(&mut self) -> &mut Self {
+        assert_eq!(self.wire.shake_hands(), Ok(()));
+        self
+    }
+
+    /// As [`Client::shakes_hands`], with its own part of it sent byte by byte.
+    pub(crate) fn drips_its_handshake(&mut self) {
+        self.wire.drip_hands();
+    }
+
+    /// Tries its TLS handshake, and then waits for what TLS 1.3 says only after it: why there is no
+    /// session.
+    #[track_caller]
+    pub(crate) fn is_refused(&mut self) -> Broken {
+        if let Err(broken) = self.wire.shake_hands() {
+            return broken;
+        }
+        self.gets("/");
+        match self.wire.some() {
+            Ok(bytes) => panic!("it was let in: {}", bytes.escape_ascii()),
+            Err(broken) => broken,
+        }
+    }
+
+    /// What its TLS has agreed on.
+    pub(crate) fn tls(&self) -> &rustls::Connection {
+        self.wire.tls()
+    }
+
+    /// The certificate that it was shown.
+    #[track_caller]
+    pub(crate) fn was_shown(&self, pair: &Credential) -> bool {
+        let chain = self
+            .tls()
+            .peer_certificates()
+            .expect("a handshake that is done");
+        chain.first() == Some(&pair.der())
+    }
+
+    /// Whether its handshake took up an earlier session.
+    pub(crate) fn has_resumed(&self) -> bool {
+        self.tls().handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Sends with other keys from here on, and asks the gateway to do so too.
+    pub(crate) fn changes_keys(&mut self) -> &mut Self {
+        self.wire.change_keys();
+        self
+    }
+
+    /// Sends bytes past TLS.
+    pub(crate) fn sends_raw(&mut self, bytes: &[u8]) -> &mut Self {
+        let mut stream = self.wire.stream();
+        let _ = stream.write_all(bytes);
+        self
+    }
+
     /// Sends bytes. That the peer may have gone already is no failure: what it answered decides.
     pub(crate) fn sends(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let _ = self.wire.write(bytes.as_ref());
@@ -115,6 +202,12 @@ impl Client {
     /// Ends the writing half.
     pub(crate) fn finishes(&mut self) -> &mut Self {
         self.wire.finish();
+        self
+    }
+
+    /// Ends the writing half of the connection without a word of TLS.
+    pub(crate) fn cuts(&mut self) -> &mut Self {
+        self.wire.cut();
         self
     }
 
@@ -200,12 +293,26 @@ impl Client {
         }
     }
 
+    /// Everything up to the end of the connection, as text.
+    #[track_caller]
+    pub(crate) fn reads_to_the_end(&mut self) -> String {
+        let mut text = Vec::new();
+        loop {
+            match self.wire.some() {
+                Ok(bytes) => text.extend(bytes),
+                Err(Broken::Closed) => return String::from_utf8_lossy(&text).into_owned(),
+                Err(broken) => panic!("{broken:?} after {}", String::from_utf8_lossy(&text)),
+            }
+        }
+    }
+
     /// The gateway must end the connection without another byte.
     #[track_caller]
     pub(crate) fn expects_end(&mut self) -> Ending {
         match self.wire.some() {
             Err(Broken::Closed) => Ending::Closed,
             Err(Broken::Reset) => Ending::Reset,
+            Err(Broken::Truncated) => Ending::Truncated,
             Err(Broken::Late) => panic!("the connection is still open"),
             other => panic!("the connection should end: {other:?}"),
         }
@@ -220,7 +327,13 @@ impl Client {
     /// Nothing may come for a moment.
     #[track_caller]
     pub(crate) fn expects_silence(&mut self) -> &mut Self {
-        self.wire.wait_at_most(MOMENT);
+        self.expects_silence_for(MOMENT)
+    }
+
+    /// Nothing may come for so long.
+    #[track_caller]
+    pub(crate) fn expects_silence_for(&mut self, time: Duration) -> &mut Self {
+        self.wire.wait_at_most(time);
         let got = self.wire.some();
         assert_eq!(
             got,

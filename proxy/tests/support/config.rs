@@ -3,15 +3,48 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
+use super::pki::{Authority, Credential};
+
 /// What a test configures, in the order it was said.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Config {
-    pub(super) listeners: Vec<String>,
+    listeners: Vec<Listener>,
+    /// Ports that the listeners share.
+    pub(super) ports: usize,
+    /// Which of them is the one of HTTPS.
+    pub(super) https: Option<usize>,
+    gateway: Vec<String>,
     backends: Vec<(String, Vec<SocketAddr>)>,
+    /// What backends speak that do not speak HTTP/1.1.
+    protocols: Vec<(String, String)>,
     routes: Vec<Route>,
     /// What each policy aims at, and its fields.
     policies: Vec<(String, String)>,
     extra: Vec<String>,
+}
+
+/// A listener: its name, its port by number, and what else is said of it (a YAML flow mapping's
+/// inside).
+#[derive(Debug, Clone)]
+struct Listener {
+    name: String,
+    port: usize,
+    fields: String,
+}
+
+impl Listener {
+    /// Whether it is of this protocol.
+    fn is_of(&self, protocol: &str) -> bool {
+        let mut fields = self.fields.split(',').map(str::trim);
+        fields.any(|field| field.strip_prefix("protocol: ") == Some(protocol))
+    }
+
+    /// The kind of its routes.
+    fn route_kind(&self) -> &'static str {
+        let kinds = [("TCP", "TCPRoute"), ("UDP", "UDPRoute")];
+        let kind = kinds.iter().find(|(protocol, _)| self.is_of(protocol));
+        kind.map_or("HTTPRoute", |(_, kind)| kind)
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -21,10 +54,97 @@ struct Route {
 }
 
 impl Config {
+    /// A plain listener with a port of its own.
+    pub(super) fn http(&mut self, name: &str) {
+        self.listen(name, self.ports, "protocol: HTTP".to_owned());
+        self.ports += 1;
+    }
+
+    /// A listener of which this is said, on a port of its own, or on that of another one.
+    pub(super) fn listener(&mut self, name: &str, beside: Option<&str>, fields: &str) {
+        let mut listeners = self.listeners.iter();
+        let other = beside.and_then(|beside| listeners.find(|it| it.name == beside));
+        let port = other.map_or(self.ports, |other| other.port);
+        self.ports = self.ports.max(port + 1);
+        self.listen(name, port, fields.to_owned());
+    }
+
+    /// Which ports are of UDP.
+    pub(super) fn datagrams(&self) -> Vec<bool> {
+        let of = |port| {
+            let mut listeners = self.listeners.iter();
+            listeners.any(|it| it.port == port && it.is_of("UDP"))
+        };
+        (0..self.ports).map(of).collect()
+    }
+
+    /// A listener of HTTPS, on the port that all of them share.
+    pub(super) fn https(
+        &mut self,
+        name: &str,
+        hostname: Option<&str>,
+        certificates: &[&Credential],
+    ) {
+        let port = *self.https.get_or_insert(self.ports);
+        self.ports = self.ports.max(port + 1);
+        let mut references = Vec::new();
+        for (number, pair) in certificates.iter().enumerate() {
+            let secret = format!("{name}-{number}");
+            self.secret(&secret, pair);
+            references.push(format!("{{name: {secret}}}"));
+        }
+        let hostname = hostname.map_or(String::new(), |name| format!(", hostname: \"{name}\""));
+        let references = references.join(", ");
+        let tls = format!("protocol: HTTPS{hostname}, tls: {{certificateRefs: [{references}]}}");
+        self.listen(name, port, tls);
+    }
+
+    fn listen(&mut self, name: &str, port: usize, fields: String) {
+        self.listeners.push(Listener {
+            name: name.to_owned(),
+            port,
+            fields,
+        });
+    }
+
+    /// Drops the last listener; its port stays out of use.
+    pub(super) fn without_last_listener(&mut self) {
+        self.listeners.pop();
+    }
+
+    /// A Secret with a certificate and its key, in the place of one of that name.
+    pub(super) fn secret(&mut self, name: &str, pair: &Credential) {
+        let kind = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n");
+        self.extra.retain(|document| !document.starts_with(&kind));
+        self.extra.push(format!(
+            "{kind}type: kubernetes.io/tls\nstringData:\n  tls.crt: |\n{}  tls.key: |\n{}",
+            indented(&pair.pem()),
+            indented(&pair.key_pem())
+        ));
+    }
+
+    /// A `ConfigMap` with the certificate of an authority.
+    pub(super) fn authority(&mut self, name: &str, authority: &Authority) {
+        self.extra.push(format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata:\n  ca.crt: |\n{}",
+            indented(&authority.pem())
+        ));
+    }
+
+    /// A field of the Gateway's spec; `@https` is the port of HTTPS.
+    pub(super) fn gateway_field(&mut self, field: &str) {
+        self.gateway.push(field.to_owned());
+    }
+
     /// A backend of these addresses.
     pub(super) fn backend(&mut self, name: &str, addresses: &[SocketAddr]) {
         self.backends.retain(|(known, _)| known != name);
         self.backends.push((name.to_owned(), addresses.to_vec()));
+    }
+
+    /// What a backend speaks.
+    pub(super) fn speaks(&mut self, name: &str, protocol: &str) {
+        self.protocols.push((name.to_owned(), protocol.to_owned()));
     }
 
     /// A rule (a YAML flow mapping) of a listener; `@name` stands for a reference to a backend.
@@ -51,7 +171,8 @@ impl Config {
     /// A `TrafficPolicy` with these fields (a YAML flow mapping's inside). The target is
     /// `Kind/name`, or `Kind/name/section`.
     pub(super) fn policy(&mut self, target: &str, fields: &str) {
-        self.policies.push((target_ref(target), fields.to_owned()));
+        let fields = self.with_references(fields);
+        self.policies.push((target_ref(target), fields));
     }
 
     /// A document as it stands.
@@ -63,19 +184,28 @@ impl Config {
     pub(super) fn yaml(&self, ports: &[u16]) -> String {
         let mut yaml = String::from(
             "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: gw}\n\
-             spec:\n  gatewayClassName: gateway\n  listeners:\n",
+             spec:\n  gatewayClassName: gateway\n",
         );
         let mut push = |text: String| yaml.push_str(&text);
-        for (name, port) in self.listeners.iter().zip(ports) {
-            push(format!(
-                "  - {{name: {name}, port: {port}, protocol: HTTP}}\n"
-            ));
+        for field in &self.gateway {
+            let port = self.https.and_then(|https| ports.get(https));
+            let port = port.copied().unwrap_or_default().to_string();
+            push(format!("  {}\n", field.replace("@https", &port)));
+        }
+        push("  listeners:\n".to_owned());
+        for Listener { name, port, fields } in &self.listeners {
+            if let Some(port) = ports.get(*port) {
+                push(format!("  - {{name: {name}, port: {port}, {fields}}}\n"));
+            }
         }
         for (number, route) in self.routes.iter().enumerate() {
+            let mut listeners = self.listeners.iter();
+            let listener = listeners.find(|listener| listener.name == route.listener);
             push(format!(
-                "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+                "---\napiVersion: gateway.networking.k8s.io/v1\nkind: {}\n\
                  metadata: {{name: route-{number}}}\nspec:\n  \
                  parentRefs: [{{name: gw, sectionName: {}}}]\n  rules:\n",
+                listener.map_or("HTTPRoute", Listener::route_kind),
                 route.listener
             ));
             for rule in &route.rules {
@@ -85,8 +215,12 @@ impl Config {
         for (name, addresses) in &self.backends {
             push(format!(
                 "---\napiVersion: gateway-system.io/v1alpha1\nkind: Backend\n\
-                 metadata: {{name: {name}}}\nspec:\n  addresses:\n"
+                 metadata: {{name: {name}}}\nspec:\n"
             ));
+            if let Some((_, protocol)) = self.protocols.iter().find(|(of, _)| of == name) {
+                push(format!("  protocol: {protocol}\n"));
+            }
+            push("  addresses:\n".to_owned());
             for address in addresses {
                 push(format!(
                     "  - {{host: {}, port: {}}}\n",
@@ -119,7 +253,7 @@ impl Config {
             let known = self.backends.iter().any(|(backend, _)| backend == name);
             assert!(
                 known,
-                "the rule names the backend `{name}`, which is not declared before it"
+                "the backend `{name}` is named, but not declared before"
             );
             let _ = write!(
                 text,
@@ -129,6 +263,13 @@ impl Config {
         }
         text + rest
     }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "    {line}");
+        text
+    })
 }
 
 fn target_ref(target: &str) -> String {

@@ -1,6 +1,7 @@
 //! The gateway under test: a process of its own with a configuration, a log and an end.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -10,13 +11,14 @@ use tempfile::TempDir;
 
 use super::config::Config;
 use super::log::Log;
+use super::pki::{Authority, Credential};
 use super::port::free_ports;
-use super::{Client, Driver, Origin, PATIENCE, client};
+use super::{Client, Driver, Origin, PATIENCE, Tls, client, seccomp, tls_client};
 
 /// A gateway with one listener `http` and nothing behind it.
 pub(crate) fn gateway(driver: Driver) -> GatewayBuilder {
     let mut config = Config::default();
-    config.listeners.push("http".to_owned());
+    config.http("http");
     GatewayBuilder {
         driver,
         config,
@@ -24,6 +26,9 @@ pub(crate) fn gateway(driver: Driver) -> GatewayBuilder {
         arguments: Vec::new(),
         environment: Vec::new(),
         panics: false,
+        inspected: false,
+        launcher: Vec::new(),
+        forbids_io_uring: false,
     }
 }
 
@@ -36,6 +41,9 @@ pub(crate) struct GatewayBuilder {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     panics: bool,
+    inspected: bool,
+    launcher: Vec<String>,
+    forbids_io_uring: bool,
 }
 
 /// A signal to a gateway.
@@ -69,6 +77,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// Says what a backend speaks: `H2C`, `HTTPS` …; HTTP/1.1 unless said.
+    pub(crate) fn speaks(mut self, backend: &str, protocol: &str) -> Self {
+        self.config.speaks(backend, protocol);
+        self
+    }
+
     /// A rule of the listener `http`: a YAML flow mapping, `{@name}` a reference to a backend.
     pub(crate) fn rule(self, rule: &str) -> Self {
         self.rule_of("http", rule)
@@ -88,13 +102,60 @@ impl GatewayBuilder {
 
     /// One more listener.
     pub(crate) fn listener(mut self, name: &str) -> Self {
-        self.config.listeners.push(name.to_owned());
+        self.config.http(name);
         self
+    }
+
+    /// One more listener, of which this is said: `protocol: TCP` and the like.
+    pub(crate) fn listener_with(mut self, name: &str, fields: &str) -> Self {
+        self.config.listener(name, None, fields);
+        self
+    }
+
+    /// One more listener on the port of another one.
+    pub(crate) fn listener_beside(mut self, other: &str, name: &str, fields: &str) -> Self {
+        self.config.listener(name, Some(other), fields);
+        self
+    }
+
+    /// One more listener of HTTPS, for a hostname or for all; they share a port.
+    pub(crate) fn https(mut self, name: &str, host: Option<&str>, shows: &[&Credential]) -> Self {
+        self.config.https(name, host, shows);
+        self
+    }
+
+    /// A Secret of this name, in the place of the one there was: `name-0` is the first of a
+    /// listener.
+    pub(crate) fn secret(mut self, name: &str, pair: &Credential) -> Self {
+        self.config.secret(name, pair);
+        self
+    }
+
+    /// A `ConfigMap` with the certificate of an authority.
+    pub(crate) fn authority(mut self, name: &str, authority: &Authority) -> Self {
+        self.config.authority(name, authority);
+        self
+    }
+
+    /// A field of the Gateway's spec; `@https` is the port of HTTPS.
+    pub(crate) fn gateway_field(mut self, field: &str) -> Self {
+        self.config.gateway_field(field);
+        self
+    }
+
+    /// TLS towards a backend: the fields of `validation` of a `BackendTLSPolicy`.
+    pub(crate) fn backend_tls(self, backend: &str, validation: &str) -> Self {
+        self.document(&format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\n\
+             metadata: {{name: {backend}}}\nspec:\n  targetRefs:\n  \
+             - {{group: gateway-system.io, kind: Backend, name: {backend}}}\n  \
+             validation: {{{validation}}}"
+        ))
     }
 
     /// Drops a listener and keeps its port for the ones after it out of use.
     pub(crate) fn without_last_listener(mut self) -> Self {
-        self.config.listeners.pop();
+        self.config.without_last_listener();
         self
     }
 
@@ -133,9 +194,33 @@ impl GatewayBuilder {
         self
     }
 
+    /// How many files it may have open.
+    pub(crate) fn open_files(self, most: usize) -> Self {
+        let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+        self.launched_by(&["sh", "-c", &limited])
+    }
+
+    /// Which command starts it; the binary and its arguments follow that command's own.
+    pub(crate) fn launched_by(mut self, command: &[&str]) -> Self {
+        self.launcher = command.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// The kernel refuses io_uring, as a container's seccomp profile has it.
+    pub(crate) fn forbidding_io_uring(mut self) -> Self {
+        self.forbids_io_uring = true;
+        self
+    }
+
     /// An environment variable.
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// With admin, metrics and readiness servers, on ports that the system chooses.
+    pub(crate) fn inspected(mut self) -> Self {
+        self.inspected = true;
         self
     }
 
@@ -154,7 +239,7 @@ impl GatewayBuilder {
     #[track_caller]
     pub(crate) fn start(self) -> Gateway {
         for _ in 0..ATTEMPTS {
-            let ports = free_ports(self.config.listeners.len());
+            let ports = free_ports(self.config.ports);
             let mut gateway = self.spawn(&self.yaml(&ports), ports);
             match gateway.wait_until_listening() {
                 Ok(()) => return gateway,
@@ -190,11 +275,43 @@ impl GatewayBuilder {
         gateway
     }
 
+    fn server_arguments(&self) -> Vec<String> {
+        let address = if self.inspected { "127.0.0.1:0" } else { "off" };
+        let servers = ["admin", "metrics", "readiness"];
+        let argument = |server| format!("--{server}-address={address}");
+        let given = |server: &&str| {
+            let flag = format!("--{server}-address");
+            self.arguments.iter().any(|it| it.starts_with(&flag))
+        };
+        servers
+            .iter()
+            .filter(|server| !given(server))
+            .map(argument)
+            .collect()
+    }
+
+    /// The binary, within the limits that it is to have.
+    fn command(&self) -> Command {
+        let mut command = match self.launcher.split_first() {
+            None => Command::new(binary()),
+            Some((launcher, arguments)) => {
+                let mut command = Command::new(launcher);
+                command.args(arguments).arg(binary());
+                command
+            }
+        };
+        if self.forbids_io_uring {
+            seccomp::forbid_io_uring(&mut command);
+        }
+        command
+    }
+
     fn spawn(&self, yaml: &str, ports: Vec<u16>) -> Gateway {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("gateway.yaml");
         std::fs::write(&file, yaml).expect("a file in our own folder");
-        let mut child = Command::new(binary())
+        let mut child = self
+            .command()
             .arg("run")
             .args(["--config".as_ref(), file.as_os_str()])
             .args([
@@ -204,6 +321,7 @@ impl GatewayBuilder {
                 &self.shards.to_string(),
             ])
             .args(["--access-log", "off"])
+            .args(self.server_arguments())
             .args(["--pin", "never"])
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
@@ -215,7 +333,9 @@ impl GatewayBuilder {
         let access_log = Log::of(child.stdout.take().expect("a pipe"));
         Gateway {
             child,
+            https: self.config.https.unwrap_or_default(),
             ports,
+            datagrams: self.config.datagrams(),
             file,
             log,
             access_log,
@@ -230,7 +350,10 @@ impl GatewayBuilder {
 #[derive(Debug)]
 pub(crate) struct Gateway {
     child: Child,
+    https: usize,
     ports: Vec<u16>,
+    /// Which of them are of UDP.
+    datagrams: Vec<bool>,
     file: PathBuf,
     log: Arc<Log>,
     access_log: Arc<Log>,
@@ -250,6 +373,22 @@ impl Gateway {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[listener]))
     }
 
+    /// Where its `admin`, `metrics` or `readiness` server is.
+    #[track_caller]
+    pub(crate) fn server(&self, name: &str) -> SocketAddr {
+        let said = format!("server=\"{name}\" address=");
+        let log = self.log.waits_for(&said);
+        let rest = log.split(&said).nth(1).expect("it was waited for");
+        let address = rest.split_ascii_whitespace().next().expect("an address");
+        address.parse().expect("an address")
+    }
+
+    /// A connection to one of its servers.
+    #[track_caller]
+    pub(crate) fn client_of(&self, server: &str) -> Client {
+        client(self.server(server))
+    }
+
     /// Ports of the listeners, in order.
     pub(crate) fn ports(&self) -> &[u16] {
         &self.ports
@@ -259,6 +398,17 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn client(&self) -> Client {
         client(self.address())
+    }
+
+    /// Where the listeners of HTTPS are.
+    pub(crate) fn https_address(&self) -> SocketAddr {
+        self.address_of(self.https)
+    }
+
+    /// A connection to the listeners of HTTPS.
+    #[track_caller]
+    pub(crate) fn tls_client(&self, tls: &Tls) -> Client {
+        tls_client(self.https_address(), tls)
     }
 
     /// Its process.
@@ -324,6 +474,12 @@ impl Gateway {
         let fresh = self.file.with_extension("new");
         std::fs::write(&fresh, yaml).expect("a file in our own folder");
         std::fs::rename(&fresh, &self.file).expect("a file in our own folder");
+    }
+
+    /// Waits until it says that a configuration of this version is in force; the first one is 1.
+    #[track_caller]
+    pub(crate) fn waits_for_applied(&self, version: usize) {
+        self.log.waits_for(&format!("version={version} "));
     }
 
     /// Adds a port that the next configuration listens on.
@@ -398,7 +554,7 @@ impl Gateway {
         let deadline = Instant::now() + PATIENCE;
         for index in 0..self.ports.len() {
             let address = self.address_of(index);
-            while TcpStream::connect(address).is_err() {
+            while !self.listens_on(index) {
                 if let Some(status) = self.child.try_wait().expect("our own child") {
                     self.may_have_ended = true;
                     return Err(format!("the gateway ended at its start with {status}"));
@@ -410,6 +566,15 @@ impl Gateway {
             }
         }
         Ok(())
+    }
+
+    fn listens_on(&self, listener: usize) -> bool {
+        let address = self.address_of(listener);
+        if self.datagrams.get(listener) == Some(&true) {
+            let taken = UdpSocket::bind(address);
+            return taken.is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+        }
+        TcpStream::connect(address).is_ok()
     }
 }
 

@@ -5,30 +5,45 @@
 //! its mistakes. Nothing sleeps to be in step: what has to be waited for is waited for, with a
 //! deadline ([`PATIENCE`]).
 
+mod bridge;
 mod client;
 mod config;
 mod driver;
+pub(crate) mod frames;
 mod gate;
 mod gateway;
 mod log;
 mod message;
 mod origin;
+mod pair;
 mod pattern;
+mod peer;
+pub(crate) mod pki;
 mod port;
 mod reply;
+mod seccomp;
+mod tls;
+mod tls_bridge;
+mod tokens;
 mod wire;
 
 use std::time::Duration;
 
-pub(crate) use client::{Client, Cut, Ending, client};
+pub(crate) use bridge::{into_h2, out_of_h2};
+pub(crate) use client::{Client, Cut, Ending, client, tls_client};
 pub(crate) use driver::Driver;
 pub(crate) use gate::{Gate, Tally};
 pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, gateway};
 pub(crate) use message::{Framing, Message};
-pub(crate) use origin::{Origin, origin, refused};
+pub(crate) use origin::{Origin, origin, origin_on, refused, tls_origin};
+pub(crate) use pair::{Pair, Speaks, on_every_pair};
 pub(crate) use pattern::{pattern, same_bytes};
+pub(crate) use peer::{Peer, echo_peer, saying_peer, tcp_peer, udp_peer};
 pub(crate) use port::free_ports;
 pub(crate) use reply::{Reply, chunked, ok, raw, status};
+pub(crate) use tls::{Asks, Tls, tls};
+pub(crate) use tls_bridge::{into_tls, out_of_tls};
+pub(crate) use tokens::{Signer, key_set};
 pub(crate) use wire::{Broken, Wire};
 
 /// Longest wait for anything that has to happen. Only a failing test ever waits this long.

@@ -6,14 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
+use rustls::{ServerConfig, ServerConnection};
 use socket2::{Domain, SockRef, Socket, Type};
 
-use super::reply::Step;
-use super::{Broken, Framing, Message, PATIENCE, Reply, Wire, ok, raw};
+use super::pki::Credential;
+use super::reply::{Step, unscripted};
+use super::tls::{Handshake, server_config};
+use super::{Asks, Broken, Framing, Message, PATIENCE, Reply, Wire};
 
 /// An origin that answers everything with 200 `ok` until told otherwise.
 pub(crate) fn origin() -> Origin {
-    Origin::start()
+    Origin::start(None)
+}
+
+/// An origin that speaks TLS, shows this, and asks for a certificate or not.
+pub(crate) fn tls_origin(shows: &Credential, asks: Asks<'_>) -> Origin {
+    Origin::start(Some(server_config(shows, asks)))
+}
+
+/// An origin that comes up where connections were refused until now.
+pub(crate) fn origin_on(refusing: Socket) -> Origin {
+    refusing.listen(128).expect("a bound socket");
+    Origin::serve(refusing.into(), None)
 }
 
 /// An address where connections are refused for as long as the socket lives.
@@ -47,6 +61,7 @@ struct Shared {
     script: Mutex<Script>,
     open: Mutex<BTreeMap<usize, TcpStream>>,
     stopped: AtomicBool,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +70,7 @@ struct Log {
     /// How many requests were taken out before the first of `requests`.
     taken: usize,
     connections: usize,
+    handshakes: Vec<Handshake>,
     refusals: Vec<String>,
 }
 
@@ -74,10 +90,17 @@ struct Script {
 }
 
 impl Origin {
-    fn start() -> Self {
+    fn start(tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        Self::serve(listener, tls)
+    }
+
+    fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Self {
         let address = listener.local_addr().expect("bound");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            tls,
+            ..Shared::default()
+        });
         let copy = Arc::clone(&shared);
         let accepting = std::thread::spawn(move || accept_all(&listener, &copy));
         Self {
@@ -182,6 +205,11 @@ impl Origin {
         self.log().connections
     }
 
+    /// TLS handshakes that came to their end.
+    pub(crate) fn handshakes(&self) -> Vec<Handshake> {
+        self.log().handshakes.clone()
+    }
+
     /// How many connections are open now.
     pub(crate) fn open_connections(&self) -> usize {
         self.shared.open.lock().expect("no holder panics").len()
@@ -270,10 +298,15 @@ fn accept_all(listener: &TcpListener, shared: &Arc<Shared>) {
         shared.log.lock().expect("no holder panics").connections += 1;
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
+            let mut wire = Wire::new(stream);
+            if let Some(config) = &shared.tls {
+                let tls = ServerConnection::new(Arc::clone(config)).expect("a sound configuration");
+                wire = wire.over_tls(tls);
+            }
             let mut connection = Connection {
                 number,
                 shared: &shared,
-                wire: Wire::new(stream),
+                wire,
             };
             connection.serve();
             let wire = connection.wire;
@@ -296,14 +329,6 @@ struct Connection<'a> {
     wire: Wire,
 }
 
-/// What an origin answers when nobody said otherwise: `ok`, and no body to HEAD.
-fn unscripted(method: &str) -> Reply {
-    match method {
-        "HEAD" => raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
-        _ => ok("ok"),
-    }
-}
-
 /// A request whose head has been read.
 struct Request {
     /// Its number among all that the origin got.
@@ -322,6 +347,13 @@ impl Connection<'_> {
     fn serve(&mut self) {
         // An idle upstream connection may live as long as the test.
         self.wire.wait_at_most(PATIENCE * 6);
+        if self.wire.shake_hands().is_err() {
+            return;
+        }
+        if self.shared.tls.is_some() {
+            let handshake = Handshake::of(self.wire.tls());
+            self.log().handshakes.push(handshake);
+        }
         let greeting = self
             .shared
             .script
@@ -389,7 +421,11 @@ impl Connection<'_> {
                 Step::Wait(gate) => gate.pass().then_some(()).ok_or(Broken::Late),
                 Step::Echo => self.echo(),
                 Step::Stall => self.swallow(),
-                Step::Close => Err(Broken::Closed),
+                Step::Close => {
+                    self.wire.finish();
+                    Err(Broken::Closed)
+                }
+                Step::Cut => Err(Broken::Closed),
                 Step::Reset => {
                     self.wire.arm_reset();
                     Err(Broken::Closed)
@@ -443,8 +479,11 @@ impl Connection<'_> {
 
     fn echo(&mut self) -> Result<(), Broken> {
         loop {
-            let bytes = self.wire.some()?;
-            self.wire.write(&bytes)?;
+            match self.wire.some() {
+                Ok(bytes) => self.wire.write(&bytes)?,
+                Err(Broken::Closed) => return Ok(()),
+                Err(broken) => return Err(broken),
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub(crate) enum Step {
     Stall,
     /// Ends the connection in order.
     Close,
+    /// Ends the connection without the goodbye that TLS wants.
+    Cut,
     /// Resets the connection.
     Reset,
 }
@@ -45,6 +47,14 @@ pub(crate) fn ok(body: impl AsRef<[u8]>) -> Reply {
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len()).into_bytes();
     bytes.extend_from_slice(body);
     raw(bytes)
+}
+
+/// What an origin answers when nobody said otherwise: `ok`, and no body to HEAD.
+pub(super) fn unscripted(method: &str) -> Reply {
+    match method {
+        "HEAD" => raw("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
+        _ => ok("ok"),
+    }
 }
 
 /// Answers 200 with these chunks.
@@ -92,7 +102,7 @@ impl Reply {
         self.then(Step::Wait(gate.clone()))
     }
 
-    /// Then sends back whatever comes.
+    /// Then sends back whatever comes, until the peer ends in order.
     pub(crate) fn echoes(self) -> Self {
         self.then(Step::Echo)
     }
@@ -105,6 +115,11 @@ impl Reply {
     /// Then ends the connection in order.
     pub(crate) fn closes(self) -> Self {
         self.then(Step::Close)
+    }
+
+    /// Then ends the connection without the goodbye that TLS wants.
+    pub(crate) fn cuts(self) -> Self {
+        self.then(Step::Cut)
     }
 
     /// Then resets the connection.

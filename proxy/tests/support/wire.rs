@@ -1,8 +1,11 @@
-//! A TCP connection read message by message, strictly, with a deadline on every read.
+//! A TCP connection, or TLS over one, read message by message, strictly, with a deadline on every
+//! read.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
+
+use rustls::Connection;
 
 use super::message::{field_line, latin1, malformed, start_line};
 use super::{Framing, Message, PATIENCE};
@@ -18,12 +21,17 @@ pub(crate) enum Broken {
     Late,
     /// What came is not HTTP/1.1 as the RFC has it.
     Malformed(String),
+    /// The connection ended without the goodbye that TLS wants.
+    Truncated,
+    /// TLS failed: why, in the words of rustls.
+    Tls(String),
 }
 
 /// A connection and what was read ahead on it.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: TcpStream,
+    tls: Option<Box<Connection>>,
     ahead: Vec<u8>,
     raw: Vec<u8>,
 }
@@ -42,8 +50,59 @@ impl Wire {
             .expect("a timeout above zero");
         Self {
             stream,
+            tls: None,
             ahead: Vec::new(),
             raw: Vec::new(),
+        }
+    }
+
+    /// Speaks TLS from here on; the handshake comes with the first bytes, or at once by
+    /// [`Wire::shake_hands`].
+    pub(crate) fn over_tls(mut self, tls: impl Into<Connection>) -> Self {
+        self.tls = Some(Box::new(tls.into()));
+        self
+    }
+
+    /// What TLS has agreed on.
+    pub(crate) fn tls(&self) -> &Connection {
+        self.tls.as_deref().expect("a connection with TLS")
+    }
+
+    /// Sends with other keys from here on, and asks the peer to do so too.
+    pub(crate) fn change_keys(&mut self) {
+        let tls = self.tls.as_deref_mut().expect("a connection with TLS");
+        tls.refresh_traffic_keys()
+            .expect("TLS 1.3, after the handshake");
+    }
+
+    /// Brings the handshake to its end.
+    pub(crate) fn shake_hands(&mut self) -> Result<(), Broken> {
+        let Some(tls) = &mut self.tls else {
+            return Ok(());
+        };
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.stream)
+                .map_err(|error| broken(&error))?;
+        }
+        Ok(())
+    }
+
+    /// As [`Wire::shake_hands`], with what we say of it sent byte by byte.
+    pub(crate) fn drip_hands(&mut self) {
+        let tls = self.tls.as_deref_mut().expect("a connection with TLS");
+        while tls.is_handshaking() || tls.wants_write() {
+            let mut said = Vec::new();
+            tls.write_tls(&mut said).expect("memory");
+            for byte in said {
+                self.stream
+                    .write_all(&[byte])
+                    .expect("a gateway that listens");
+            }
+            if tls.is_handshaking() && !tls.wants_write() {
+                tls.read_tls(&mut self.stream)
+                    .expect("a gateway that answers");
+                tls.process_new_packets().expect("a sound handshake");
+            }
         }
     }
 
@@ -61,21 +120,33 @@ impl Wire {
 
     /// Writes all of it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        self.stream
-            .write_all(bytes)
-            .map_err(|error| broken(error.kind()))
+        let written = match &mut self.tls {
+            Some(tls) => seal(tls, &mut self.stream, bytes),
+            None => self.stream.write_all(bytes),
+        };
+        written.map_err(|error| broken(&error))
     }
 
-    /// Writes what the socket takes now, for counting.
+    /// Writes what the socket takes now, for counting; over TLS all of it.
     pub(crate) fn write_some(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
-        self.stream
-            .write(bytes)
-            .map_err(|error| broken(error.kind()))
+        if self.tls.is_some() {
+            return self.write(bytes).map(|()| bytes.len());
+        }
+        self.stream.write(bytes).map_err(|error| broken(&error))
     }
 
     /// Ends the writing half.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn finish(&mut self) {
         // A peer that has gone already has seen the end.
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            let _ = tls.write_tls(&mut self.stream);
+        }
+        self.cut();
+    }
+
+    /// Ends the writing half of the connection alone, without a word of TLS.
+    pub(crate) fn cut(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
@@ -211,7 +282,11 @@ impl Wire {
     fn fill(&mut self) -> Result<(), Broken> {
         let mut buffer = [0; 16 * 1024];
         let read = loop {
-            match self.stream.read(&mut buffer) {
+            let read = match &mut self.tls {
+                Some(tls) => open(tls, &mut self.stream, &mut buffer),
+                None => self.stream.read(&mut buffer),
+            };
+            match read {
                 // The end of a ring in this process interrupts what waits with a deadline.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read,
@@ -223,14 +298,44 @@ impl Wire {
                 self.ahead.extend_from_slice(&buffer[..count]);
                 Ok(())
             }
-            Err(error) => Err(broken(error.kind())),
+            Err(error) => Err(broken(&error)),
         }
     }
 }
 
-fn broken(kind: ErrorKind) -> Broken {
-    match kind {
+fn seal(tls: &mut Connection, stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    while tls.is_handshaking() {
+        tls.complete_io(stream)?;
+    }
+    for piece in bytes.chunks(16 * 1024) {
+        tls.writer().write_all(piece)?;
+        while tls.wants_write() {
+            tls.write_tls(stream)?;
+        }
+    }
+    Ok(())
+}
+
+fn open(tls: &mut Connection, stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match tls.reader().read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            read => return read,
+        }
+        while tls.wants_write() {
+            tls.write_tls(stream)?;
+        }
+        tls.read_tls(stream)?;
+        tls.process_new_packets()
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+    }
+}
+
+fn broken(error: &io::Error) -> Broken {
+    match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Broken::Late,
+        ErrorKind::UnexpectedEof => Broken::Truncated,
+        ErrorKind::InvalidData => Broken::Tls(error.to_string()),
         _ => Broken::Reset,
     }
 }

@@ -2,8 +2,9 @@
 //! keeps working.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt;
 
-use crate::support::{Gateway, GatewayBuilder, gateway, on_both_drivers, origin};
+use crate::support::{Gateway, GatewayBuilder, free_ports, gateway, on_both_drivers, origin};
 
 /// A gateway that serves, with one more document that is wrong.
 fn with(builder: GatewayBuilder, document: &str) -> Gateway {
@@ -99,13 +100,62 @@ on_both_drivers! {
         gateway.waits_for_log(&port.to_string());
     }
 
-    fn a_reserved_port_is_refused_and_the_rest_works(driver) {
+    fn a_start_without_any_port_does_not_promise_another_try(driver) {
+        let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+        let port = taken.local_addr().expect("bound").port();
+        let failure = gateway(driver).fails_with(&gateway(driver).yaml(&[port]));
+        assert_eq!(failure.code, Some(1));
+        assert!(failure.log.contains("another process has the port"), "{}", failure.log);
+        assert!(!failure.log.contains("tried again"), "it ended:\n{}", failure.log);
+    }
+
+    fn a_port_of_an_older_gateway_is_named_and_the_older_one_keeps_it(driver) {
+        let (older, newer) = (origin(), origin());
+        let builder = gateway(driver).routes_to(&older).backend("newer", &[newer.address()]);
+        let gateway = builder.clone().start();
+        let port = gateway.ports()[0];
+        let second = format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: late}}\n\
+             spec: {{gatewayClassName: gateway, listeners: [{{name: http, port: {port}, protocol: HTTP}}]}}\n\
+             ---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: late}}\n\
+             spec: {{parentRefs: [{{name: late}}], rules: [{{backendRefs: [\
+             {{group: gateway-system.io, kind: Backend, name: newer}}]}}]}}"
+        );
+        gateway.reconfigure(&builder.document(&second));
+        gateway.waits_for_log("Gateway default/late");
+        gateway.waits_for_log(&format!("port {port}"));
+        gateway.client().gets("/").expects(200);
+        assert_eq!((older.requests().len(), newer.requests().len()), (1, 0));
+    }
+
+    fn a_port_without_the_privilege_names_the_port_offset(driver) {
+        let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+        if first.is_ok_and(|port| port.trim().parse().is_ok_and(|port: u16| port <= 80)) {
+            eprintln!("SKIPPED: anybody may use port 80 on this machine");
+            return;
+        }
+        let unprivileged = match std::fs::metadata("/proc/self").expect("procfs").uid() {
+            0 => gateway(driver).launched_by(&["setpriv", "--bounding-set", "-net_bind_service"]),
+            _ => gateway(driver),
+        };
+        let failure = unprivileged.fails_with(&gateway(driver).yaml(&[80]));
+        assert_eq!(failure.code, Some(1));
+        assert!(failure.log.contains("--port-offset"), "{}", failure.log);
+        assert!(!failure.log.contains("tried again"), "it ended:\n{}", failure.log);
+    }
+
+    fn a_missing_secret_is_named_and_the_rest_works(driver) {
+        let port = free_ports(1)[0];
         let gateway = with(
             gateway(driver),
-            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {name: late}\n\
-             spec: {gatewayClassName: gateway, listeners: [{name: http, port: 15021, protocol: HTTP}]}",
+            &format!(
+                "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: late}}\n\
+                 spec: {{gatewayClassName: gateway, listeners: [{{name: https, port: {port}, protocol: HTTPS, \
+                 tls: {{certificateRefs: [{{name: no-such-secret}}]}}}}]}}"
+            ),
         );
-        gateway.waits_for_log("15021");
+        gateway.waits_for_log("no-such-secret");
+        gateway.waits_for_log("Gateway default/late");
     }
 
     fn a_limit_out_of_range_is_named(driver) {

@@ -63,6 +63,27 @@ on_both_drivers! {
         }
     }
 
+    fn many_idle_connections_end_one_after_the_other(driver) {
+        let origin = origin();
+        let mut gateway = quick(gateway(driver), &origin).start();
+        let mut idle: Vec<_> = (0..300).map(|_| gateway.client()).collect();
+        for client in &mut idle {
+            client.gets("/").expects(200);
+        }
+        // Those that are idle have no buffer; the last ones by now, too.
+        gateway.client().expects_silence_for(Duration::from_millis(1_300));
+        gateway.signal(Signal::Term);
+        let ends: Vec<_> = idle.into_iter().map(|mut client| std::thread::spawn(move || {
+            client.expects_close();
+            Instant::now()
+        })).collect();
+        let mut ends: Vec<_> = ends.into_iter().map(|end| end.join().expect("it ends")).collect();
+        ends.sort_unstable();
+        let spread = ends[ends.len() - 1] - ends[0];
+        assert!(spread > Duration::from_millis(250), "within {spread:?}");
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
     fn sigint_does_not_wait_for_load_balancers(driver) {
         let origin = origin();
         let mut gateway = gateway(driver).routes_to(&origin).argument("--drain-accept=60s").start();

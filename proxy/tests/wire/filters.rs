@@ -54,6 +54,21 @@ on_both_drivers! {
         client.gets("/old").expects(301);
     }
 
+    fn a_redirect_has_the_status_that_was_asked_for(driver) {
+        for status in [301, 302, 303, 307, 308] {
+            let rule = format!(
+                "{{filters: [{{type: RequestRedirect, requestRedirect: {{hostname: new.test, port: 80, statusCode: {status}}}}}]}}"
+            );
+            let gateway = gateway(driver).rule(&rule).start();
+            let mut client = gateway.client();
+            // A body that has come does not end the connection.
+            client.sends("POST /path?q=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+            let answer = client.expects(status);
+            assert_eq!(answer.value("location"), Some("http://new.test/path?q=1"));
+            client.gets("/").expects(status);
+        }
+    }
+
     fn a_redirect_keeps_the_port_it_was_asked_on(driver) {
         let gateway = gateway(driver)
             .rule("{filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, replaceFullPath: /there}}}]}")

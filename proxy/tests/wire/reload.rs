@@ -4,6 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::support::{Gateway, PATIENCE, gateway, ok, on_both_drivers, origin};
 
+/// With both drivers, a thousand.
+const CHANGES: usize = 500;
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Asks on new connections until this answer comes.
 #[track_caller]
 fn waits_for_body(gateway: &Gateway, body: &str) {
@@ -53,6 +64,45 @@ on_both_drivers! {
             stop.store(true, Ordering::Relaxed);
         });
         assert!(served.into_inner() > 0);
+    }
+
+    fn hundreds_of_changes_under_load_fail_no_request_and_keep_no_memory(driver) {
+        let origin = origin();
+        let builders = ["/a", "/b"].map(|path| {
+            let rule = format!("{{matches: [{{path: {{value: {path}}}}}], backendRefs: [{{@origin}}]}}");
+            gateway(driver).routes_to(&origin).rule(&rule).shards(2)
+        });
+        let gateway = builders[0].clone().start();
+        let texts = builders.map(|builder| builder.yaml(gateway.ports()));
+        let stop = AtomicBool::new(false);
+        let change = |numbers: std::ops::Range<usize>| {
+            for number in numbers {
+                gateway.rewrite(&texts[(number + 1) % 2]);
+                gateway.waits_for_applied(number + 2);
+            }
+            gateway.resident_bytes()
+        };
+        std::thread::scope(|scope| {
+            let _ends = Ends(&stop);
+            for kept in [true, false] {
+                let (gateway, stop) = (&gateway, &stop);
+                scope.spawn(move || {
+                    let mut client = gateway.client();
+                    while !stop.load(Ordering::Relaxed) {
+                        let answer = client.gets("/").expects(200);
+                        // Ten thousand requests are enough for a connection.
+                        if !kept || answer.says_close() {
+                            client = gateway.client();
+                        }
+                    }
+                });
+            }
+            // By then everything has been needed once.
+            let before = change(0..100);
+            let after = change(100..CHANGES);
+            let grown = after.saturating_sub(before);
+            assert!(grown < 4 << 20, "{before} bytes, then {after}");
+        });
     }
 
     fn a_kept_connection_sees_the_change(driver) {

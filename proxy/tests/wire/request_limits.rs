@@ -97,7 +97,7 @@ on_both_drivers! {
 
     fn stream_idle_timeout(driver) {
         let origin = origin().replies(Reply::at_once().sends(HEAD_AND_HALF).stalls());
-        at_every_level(driver, origin.address(), "streamIdleTimeout: 200ms", |gateway| {
+        at_every_level(driver, origin.address(), "streamIdleTimeout: 1s", |gateway| {
             gateway.client().gets("/").expects_broken_response();
         });
     }

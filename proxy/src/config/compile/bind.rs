@@ -3,14 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use xds::model::{self, BindKey, Hostname, ListenerKey, Model, Transport};
+use xds::model::{
+    self, BindKey, Hostname, HttpRule, ListenerKey, ListenerProtocol, Model, RouteRule, Transport,
+};
 
 use super::cluster::{Targets, Users};
 use super::ids::Ids;
+use super::jwt::Authenticators;
+use super::l4::L4Route;
 use super::policy::{ConnectionSettings, Policies, RequestSettings};
 use super::rule::RuleCompiler;
+use super::tls::TlsCompiler;
 use super::{CompileOptions, address};
-use crate::config::{Bind, Listener};
+use crate::config::{Accepts, Bind, Carries, Listener, Opening};
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::route::{Entry, HostIndex, Router};
@@ -22,6 +27,8 @@ pub(super) struct BindCompiler<'a, 'c> {
     pub(super) targets: &'c Targets<'a>,
     pub(super) users: &'c mut Users<'a>,
     pub(super) ids: &'c mut Ids,
+    pub(super) jwt: &'c mut Authenticators,
+    pub(super) tls: &'c mut TlsCompiler,
     pub(super) options: &'c CompileOptions,
 }
 
@@ -32,21 +39,21 @@ impl<'a> BindCompiler<'a, '_> {
         for listener in self.model.listeners.values() {
             listeners.entry(&listener.bind).or_default().push(listener);
         }
-        let mut routes: HashMap<&ListenerKey, Vec<&'a model::Route>> = HashMap::new();
+        let mut routes: HashMap<&ListenerKey, Routes<'a>> = HashMap::new();
         for route in self.model.routes.values() {
-            routes.entry(&route.listener).or_default().push(route);
+            routes.entry(&route.listener).or_default().add(route);
         }
         let mut compiled = Vec::new();
-        let all = self.model.binds.values();
-        for bind in all.filter(|bind| bind.transport == Transport::Tcp) {
-            let id = self.ids.binds.intern(&bind.key, address(bind));
+        for bind in self.model.binds.values() {
+            let id = self.ids.binds.intern(bind.transport, address(bind));
             let listeners = listeners.remove(&bind.key).unwrap_or_default();
             compiled.push((id, self.bind(bind, listeners, &routes)));
         }
         let mut binds: Vec<Option<Bind>> = Vec::new();
         binds.resize_with(self.ids.binds.count(), || None);
         for (id, bind) in compiled {
-            binds[id as usize] = Some(bind);
+            // Whoever makes models gives an address away once; the first one would keep it.
+            binds[id as usize].get_or_insert(bind);
         }
         binds
     }
@@ -55,7 +62,7 @@ impl<'a> BindCompiler<'a, '_> {
         &mut self,
         bind: &'a model::Bind,
         mut listeners: Vec<&'a model::Listener>,
-        routes: &HashMap<&ListenerKey, Vec<&'a model::Route>>,
+        routes: &HashMap<&ListenerKey, Routes<'a>>,
     ) -> Bind {
         listeners.sort_by_cached_key(|listener| specificity(listener));
         let settings = self.connection_settings(bind, &listeners);
@@ -64,13 +71,16 @@ impl<'a> BindCompiler<'a, '_> {
         let address = address(bind);
         let hostnames = listeners.iter().map(|listener| listener.hostname.as_ref());
         let hosts = HostIndex::build(hostnames);
-        let listeners = listeners.iter().map(|listener| {
-            let routes = routes.get(&listener.key).map_or(&[][..], Vec::as_slice);
-            self.listener(listener, routes)
-        });
+        let opening = opening(bind, &listeners);
+        let none = Routes::default();
+        let listeners = listeners
+            .iter()
+            .map(|listener| self.listener(listener, routes.get(&listener.key).unwrap_or(&none)));
         Bind {
             key: bind.key.clone(),
+            transport: bind.transport,
             address,
+            opening,
             gateway: bind.gateway.to_string().into(),
             limits: settings.limits,
             proxy_protocol: Acceptance::compile(settings.proxy_protocol),
@@ -90,46 +100,98 @@ impl<'a> BindCompiler<'a, '_> {
         listeners: &[&'a model::Listener],
     ) -> ConnectionSettings<'a> {
         let gateway = ConnectionSettings::default().with(self.policies.of_gateway(&bind.gateway));
-        listeners.iter().fold(gateway, |settings, listener| {
-            settings.with(self.policies.of_listener(&listener.key))
-        })
+        let layers = listeners
+            .iter()
+            .flat_map(|listener| self.policies.of_listener(&listener.key));
+        layers.fold(gateway, ConnectionSettings::with)
     }
 
-    fn listener(&mut self, listener: &'a model::Listener, routes: &[&'a model::Route]) -> Listener {
+    fn listener(&mut self, listener: &'a model::Listener, routes: &Routes<'a>) -> Listener {
+        let [set, own] = self.policies.of_listener(&listener.key);
         let settings = RequestSettings::new(self.options)
             .with(self.policies.of_gateway(&listener.gateway))
-            .with(self.policies.of_listener(&listener.key));
+            .with(set)
+            .with(own);
         let mut rules = RuleCompiler {
             policies: self.policies,
             targets: self.targets,
             users: self.users,
             ids: self.ids,
+            jwt: self.jwt,
             gateway: &listener.gateway,
             settings: &settings,
+        };
+        let accepts = match &listener.protocol {
+            ListenerProtocol::Https(server) | ListenerProtocol::Tls(server) => {
+                let tls = self.tls.listener(&listener.key, &listener.gateway, server);
+                tls.map_or(Accepts::Nothing, Accepts::Tls)
+            }
+            _ => Accepts::Plain,
         };
         Listener {
             id: rules.ids.listeners.intern(&listener.key),
             key: listener.key.clone(),
             hostname: listener.hostname.clone(),
-            router: Router::compile(entries(routes)),
-            rules: routes.iter().map(|route| rules.compile(route)).collect(),
+            carries: match listener.protocol {
+                ListenerProtocol::Http | ListenerProtocol::Https(_) => Carries::Requests,
+                _ => Carries::Bytes,
+            },
+            accepts,
+            router: Router::compile(entries(&routes.http)),
+            rules: routes.http.iter().map(|it| rules.compile(*it)).collect(),
+            l4: rules.l4(&routes.l4),
             access_log: settings.access_log.clone(),
         }
     }
 }
 
+/// The routes of a listener, by what they look at.
+#[derive(Default)]
+struct Routes<'a> {
+    http: Vec<HttpRoute<'a>>,
+    l4: Vec<L4Route<'a>>,
+}
+
+impl<'a> Routes<'a> {
+    fn add(&mut self, route: &'a model::Route) {
+        if let RouteRule::Http(rule) = &route.rule {
+            self.http.push(HttpRoute { route, rule });
+        }
+        self.l4.extend(L4Route::of(route));
+    }
+}
+
+/// What the connections of a bind begin with: what any of its listeners says, and without one what
+/// can be told of its transport.
+fn opening(bind: &model::Bind, listeners: &[&model::Listener]) -> Opening {
+    match (listeners.first(), bind.transport) {
+        (Some(listener), _) => Opening::of(&listener.protocol),
+        (None, Transport::Tcp) => Opening::Http,
+        (None, Transport::Udp) => Opening::Udp,
+    }
+}
+
+/// A route whose rule is of HTTP, and that rule.
+#[derive(Clone, Copy)]
+pub(super) struct HttpRoute<'a> {
+    pub(super) route: &'a model::Route,
+    pub(super) rule: &'a HttpRule,
+}
+
 /// Every match of every route, which goes by its position.
-fn entries<'a>(routes: &[&'a model::Route]) -> impl Iterator<Item = Entry<'a>> {
-    (0..).zip(routes).flat_map(|(position, route)| {
-        let matches = (0..).zip(&route.rule.matches);
-        matches.map(move |(match_index, matches)| Entry {
-            hostnames: &route.hostnames,
-            matches,
-            order: &route.order,
-            match_index,
-            route: position,
+fn entries<'a>(routes: &[HttpRoute<'a>]) -> impl Iterator<Item = Entry<'a>> {
+    (0..)
+        .zip(routes)
+        .flat_map(|(position, &HttpRoute { route, rule })| {
+            let matches = (0..).zip(&rule.matches);
+            matches.map(move |(match_index, matches)| Entry {
+                hostnames: &route.hostnames,
+                matches,
+                order: &route.order,
+                match_index,
+                route: position,
+            })
         })
-    })
 }
 
 /// Sorts exact names before wildcards, longer wildcards before shorter ones, and every host last.

@@ -5,8 +5,9 @@ use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use xds::model::{BindKey, ListenerKey, RouteKey};
+use xds::model::{ListenerKey, RouteKey, Transport};
 
+use super::tls::SettingsId;
 use crate::config::Address;
 use crate::shard::interned::{Interned, Interner};
 
@@ -17,8 +18,9 @@ pub(super) struct Ids {
     pub(super) listeners: Used<ListenerKey>,
     pub(super) rules: Used<RouteKey>,
     pub(super) clusters: Used<Arc<str>>,
-    /// By cluster: an endpoint of two services is judged by each on its own.
-    pub(super) endpoints: Used<(Interned, Address)>,
+    /// By cluster: an endpoint of two services is judged by each on its own. And by TLS settings: a
+    /// connection that was made with others is none for these.
+    pub(super) endpoints: Used<EndpointKey>,
 }
 
 impl Ids {
@@ -37,6 +39,9 @@ impl Ids {
         self.endpoints.release(oldest);
     }
 }
+
+/// What tells an endpoint from others: its cluster, its TLS settings, its address.
+pub(super) type EndpointKey = (Interned, Option<SettingsId>, Address);
 
 /// Ids of one kind, each with the newest snapshot that has it.
 #[derive(Debug)]
@@ -75,16 +80,17 @@ impl<K: Eq + Hash + Clone> Used<K> {
     }
 }
 
-/// Ids of binds. One is never given to another bind, because client connections outlive it, and
-/// must not end up with a stranger's listeners. The number of binds that a proxy ever has is small.
+/// Ids of binds. One belongs to an address, whichever Gateway has it: a Gateway in place of another
+/// finds sockets and clients' connections as they were. It is never given to another address,
+/// because connections outlive their bind. The number of addresses that a proxy ever has is small.
 #[derive(Debug, Default)]
-pub(super) struct BindIds(HashMap<(BindKey, SocketAddr), u32>);
+pub(super) struct BindIds(HashMap<(Transport, SocketAddr), u32>);
 
 impl BindIds {
-    /// The id of a bind at an address: what moves to another address is another bind.
-    pub(super) fn intern(&mut self, key: &BindKey, address: SocketAddr) -> u32 {
+    /// The id of whatever is bound to an address.
+    pub(super) fn intern(&mut self, transport: Transport, address: SocketAddr) -> u32 {
         let next = u32::try_from(self.0.len()).expect("binds are objects that somebody wrote");
-        *self.0.entry((key.clone(), address)).or_insert(next)
+        *self.0.entry((transport, address)).or_insert(next)
     }
 
     /// How many there were.

@@ -7,8 +7,11 @@
 mod bind;
 mod cluster;
 mod ids;
+mod jwt;
+mod l4;
 mod policy;
 mod rule;
+mod tls;
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -18,9 +21,14 @@ use xds::model::{self, LogFormat, Model};
 use self::bind::BindCompiler;
 use self::cluster::{ClusterCompiler, Targets, Users};
 use self::ids::Ids;
+use self::jwt::Authenticators;
 use self::policy::Policies;
+use self::tls::TlsCompiler;
 use super::Snapshot;
 use super::dns::Resolved;
+use crate::policy::jwt::Wake;
+
+pub use self::jwt::RemoteKeys;
 
 /// What holds for every configuration of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +60,8 @@ impl CompileOptions {
 pub struct Compiler {
     version: u64,
     ids: Ids,
+    jwt: Authenticators,
+    tls: TlsCompiler,
 }
 
 impl Compiler {
@@ -66,8 +76,10 @@ impl Compiler {
     ) -> Snapshot {
         self.version += 1;
         self.ids.begin(self.version);
+        self.jwt.begin();
+        self.tls.begin(self.version);
         let policies = Policies::of(model);
-        let targets = Targets::of(model);
+        let targets = Targets::of(model, &policies);
         let mut users = Users::new(&targets, &policies);
         let ids = &mut self.ids;
         let binds = BindCompiler {
@@ -76,9 +88,12 @@ impl Compiler {
             targets: &targets,
             users: &mut users,
             ids: &mut *ids,
+            jwt: &mut self.jwt,
+            tls: &mut self.tls,
             options,
         };
         let binds = binds.compile();
+        self.jwt.forget_unused();
         let clusters = ClusterCompiler {
             targets: &targets,
             policies: &policies,
@@ -86,12 +101,31 @@ impl Compiler {
             resolved,
             shards: options.shards,
             ids,
+            tls: &mut self.tls,
         };
+        let clusters = clusters.compile();
+        let connections = clusters.iter().map(|it| it.connections_per_shard.get());
         Snapshot {
             version: self.version,
             binds,
-            clusters: clusters.compile(),
+            upstream_connections_per_shard: connections.fold(0, u32::saturating_add),
+            clusters,
         }
+    }
+
+    /// One that has this called when a shard misses a key.
+    #[must_use]
+    pub fn woken_by(wake: Option<Wake>) -> Self {
+        Self {
+            jwt: Authenticators::woken_by(wake),
+            ..Self::default()
+        }
+    }
+
+    /// The key sets that the last configuration has to fetch.
+    #[must_use]
+    pub fn remote_keys(&self) -> &[RemoteKeys] {
+        self.jwt.remote_keys()
     }
 
     /// Takes back the ids that no snapshot from version `oldest` on has. Call it when every shard

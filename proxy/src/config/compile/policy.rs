@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use xds::model::{
-    self, AccessLog, BackendKey, EscapedSlash, ListenerKey, Model, ObjectName, PathOptions,
-    PolicySpec, PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
+    self, AccessLog, BackendKey, EscapedSlash, JwtPolicy, ListenerKey, Model, ObjectName,
+    PathOptions, PolicySpec, PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
 };
 
 use super::CompileOptions;
@@ -14,6 +14,7 @@ use crate::limits::Limits;
 #[derive(Debug, Default)]
 pub(super) struct Policies<'a> {
     gateways: HashMap<&'a ObjectName, Layer<'a>>,
+    listener_sets: HashMap<&'a ObjectName, Layer<'a>>,
     listeners: HashMap<&'a ListenerKey, Layer<'a>>,
     /// By `kind/namespace/name`, the beginning of their keys.
     routes: HashMap<String, RouteLayers<'a>>,
@@ -57,6 +58,7 @@ impl<'a> Policies<'a> {
     fn layer(&mut self, target: &'a PolicyTarget) -> &mut Layer<'a> {
         match target {
             PolicyTarget::Gateway(name) => self.gateways.entry(name).or_default(),
+            PolicyTarget::ListenerSet(name) => self.listener_sets.entry(name).or_default(),
             PolicyTarget::Listener(key) => self.listeners.entry(key).or_default(),
             PolicyTarget::Route { kind, object } => &mut self.route(kind, object).object,
             PolicyTarget::Rule { kind, object, rule } => {
@@ -75,8 +77,16 @@ impl<'a> Policies<'a> {
         self.gateways.get(gateway).unwrap_or(&NOTHING)
     }
 
-    pub(super) fn of_listener(&self, listener: &ListenerKey) -> &Layer<'a> {
-        self.listeners.get(listener).unwrap_or(&NOTHING)
+    /// What is said of a listener: of the `ListenerSet` that it is of, then of itself.
+    pub(super) fn of_listener(&self, listener: &ListenerKey) -> [&Layer<'a>; 2] {
+        let set = if self.listener_sets.is_empty() {
+            None
+        } else {
+            listener.listener_set()
+        };
+        let set = set.and_then(|set| self.listener_sets.get(&set));
+        let own = self.listeners.get(listener);
+        [set.unwrap_or(&NOTHING), own.unwrap_or(&NOTHING)]
     }
 
     pub(super) fn of_service(&self, service: &ServiceKey) -> &Layer<'a> {
@@ -90,8 +100,7 @@ impl<'a> Policies<'a> {
     /// What is said of a route and of its rule; `None` where nothing is, as of most.
     pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer<'a>; 2]> {
         let layers = self.routes.get(parts(route.key.as_str(), 3))?;
-        let name = route.rule.name.as_deref();
-        let rule = name.and_then(|name| layers.rules.get(name));
+        let rule = route.rule.name().and_then(|name| layers.rules.get(name));
         Some([&layers.object, rule.unwrap_or(&NOTHING)])
     }
 
@@ -109,25 +118,28 @@ pub(super) fn parts(key: &str, count: usize) -> &str {
 
 /// What holds for requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RequestSettings {
+pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,
     pub(super) access_log: AccessLog,
+    pub(super) jwt: Option<&'a JwtPolicy>,
 }
 
-impl RequestSettings {
+impl<'a> RequestSettings<'a> {
     pub(super) fn new(options: &CompileOptions) -> Self {
         Self {
             limits: Limits::default(),
             access_log: options.access_log.clone(),
+            jwt: None,
         }
     }
 
     /// With what a nearer target says put over it.
-    pub(super) fn with(mut self, nearer: &Layer<'_>) -> Self {
+    pub(super) fn with(mut self, nearer: &Layer<'a>) -> Self {
         self.limits = nearer.limits().fold(self.limits, Limits::with);
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
         }
+        self.jwt = nearer.field(|spec| spec.jwt.as_ref()).or(self.jwt);
         self
     }
 }

@@ -1,5 +1,6 @@
 //! What a model comes to, seen from the request path.
 
+mod l4;
 mod policies;
 mod sample;
 
@@ -11,7 +12,9 @@ use xds::model::{
     self, Health, HostAddress, Hostname, Hosts, InvalidBackend, Model, Target, Timeout, Transport,
 };
 
-use self::sample::{backend, gateway, listener, mirror, model, route, service, target, workload};
+use self::sample::{
+    backend, gateway, http_rule, listener, mirror, model, route, service, target, workload,
+};
 use super::{CompileOptions, Compiler};
 use crate::config::dns::Resolved;
 use crate::config::{Address, Bind, Cluster, Rule, Snapshot};
@@ -167,8 +170,11 @@ fn mirrors_know_their_clusters() {
     model.insert(service("web", &[80]).into());
     model.insert(service("copy", &[80]).into());
     let mut shop = route("shop", 0, "/", vec![(target("web", 80), 1)]);
-    shop.rule.filters.mirrors.push(mirror(target("copy", 80)));
-    shop.rule.backends[0]
+    http_rule(&mut shop)
+        .filters
+        .mirrors
+        .push(mirror(target("copy", 80)));
+    http_rule(&mut shop).backends[0]
         .filters
         .mirrors
         .push(mirror(target("none", 80)));
@@ -185,20 +191,21 @@ fn mirrors_know_their_clusters() {
 fn timeouts_session_and_retry_arrive_at_the_rule() {
     let mut model = model();
     let mut shop = route("shop", 0, "/", Vec::new());
-    shop.rule.timeouts.request = Timeout::After(Duration::from_secs(9));
-    shop.rule.session = Some(model::SessionPersistence {
+    http_rule(&mut shop).timeouts.request = Timeout::After(Duration::from_secs(9));
+    http_rule(&mut shop).session = Some(model::SessionPersistence {
         token: model::SessionToken::Header(http::HeaderName::from_static("x-session")),
         absolute_timeout: None,
         idle_timeout: None,
     });
-    shop.rule.retry = Some(model::Retry {
+    http_rule(&mut shop).retry = Some(model::Retry {
         attempts: 2,
         codes: Vec::new(),
         backoff: None,
     });
     let mut forever = route("forever", 0, "/forever", Vec::new());
-    forever.rule.timeouts.request = Timeout::Never;
-    model.insert(shop.clone().into());
+    http_rule(&mut forever).timeouts.request = Timeout::Never;
+    let wanted = http_rule(&mut shop).clone();
+    model.insert(shop.into());
     model.insert(forever.into());
     let snapshot = compile(&model);
     let shop_rule = rule(&snapshot, "a", "/").expect("a rule");
@@ -209,7 +216,7 @@ fn timeouts_session_and_retry_arrive_at_the_rule() {
     );
     assert_eq!(
         (&shop_rule.session, &shop_rule.retry),
-        (&shop.rule.session, &shop.rule.retry)
+        (&wanted.session, &wanted.retry)
     );
     let forever = rule(&snapshot, "a", "/forever").expect("a rule");
     assert_eq!(
@@ -307,19 +314,19 @@ fn ids_stay_over_changes_and_are_not_reused_before_they_are_released() {
 }
 
 #[test]
-fn a_bind_keeps_its_id_and_never_gets_another_s() {
-    let bind = |port| model::Bind {
-        key: model::BindKey::new(Transport::Tcp, port, &gateway()),
+fn an_address_keeps_its_id_whoever_has_it_and_never_gets_another_s() {
+    let bind = |gateway: &model::ObjectName, port| model::Bind {
+        key: model::BindKey::new(Transport::Tcp, port, gateway),
         address: std::net::Ipv4Addr::UNSPECIFIED.into(),
         port: std::num::NonZeroU16::new(port).expect("not zero"),
         transport: Transport::Tcp,
-        gateway: gateway(),
+        gateway: gateway.clone(),
     };
     let mut compiler = Compiler::default();
-    let mut ids = |ports: &[u16]| {
+    let mut ids = |gateway: &model::ObjectName, ports: &[u16]| {
         let mut model = Model::default();
         for port in ports {
-            model.insert(bind(*port).into());
+            model.insert(bind(gateway, *port).into());
         }
         let snapshot = compiler.compile(&model, &Resolved::default(), &options());
         let ports = snapshot.binds.iter();
@@ -327,9 +334,10 @@ fn a_bind_keeps_its_id_and_never_gets_another_s() {
             .map(|bind| bind.as_ref().map(|bind| bind.address.port()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids(&[80, 90]), [Some(80), Some(90)]);
-    assert_eq!(ids(&[90, 100]), [None, Some(90), Some(100)]);
-    assert_eq!(ids(&[80]), [Some(80), None, None]);
+    let (old, new) = (gateway(), model::ObjectName::new("app", "new"));
+    assert_eq!(ids(&old, &[80, 90]), [Some(80), Some(90)]);
+    assert_eq!(ids(&old, &[90, 100]), [None, Some(90), Some(100)]);
+    assert_eq!(ids(&new, &[80]), [Some(80), None, None]);
 }
 
 #[test]

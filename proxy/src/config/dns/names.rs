@@ -177,6 +177,8 @@ mod tests {
                 key: BackendKey::new(&ObjectName::new("a", &format!("b{}", model.backends.len()))),
                 hosts,
                 protocol: BackendProtocol::Http,
+                tls: None,
+                proxy_protocol: None,
             };
             model.insert(backend.into());
         }

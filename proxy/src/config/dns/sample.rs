@@ -12,8 +12,8 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use super::Resolver;
 use super::resolver::configure;
 
-/// TTL and addresses by name.
-type Answers = HashMap<String, (u32, Vec<Ipv4Addr>)>;
+/// TTL and addresses by name; nothing for names that are never answered for.
+type Answers = HashMap<String, Option<(u32, Vec<Ipv4Addr>)>>;
 
 /// A running server. Its thread ends with the process.
 #[derive(Clone)]
@@ -34,7 +34,9 @@ impl Server {
             let mut packet = [0; 512];
             while let Ok((length, client)) = socket.recv_from(&mut packet) {
                 let answer = running.answer(&packet[..length]);
-                socket.send_to(&answer, client).expect("loopback takes it");
+                if !answer.is_empty() {
+                    socket.send_to(&answer, client).expect("loopback takes it");
+                }
             }
         });
         server
@@ -46,7 +48,13 @@ impl Server {
         let addresses = addresses.map(|text| text.parse().expect("an address"));
         let answer = (ttl, addresses.collect());
         let mut answers = self.answers.lock().expect("nobody panics with it");
-        answers.insert(name.to_owned(), answer);
+        answers.insert(name.to_owned(), Some(answer));
+    }
+
+    /// It does not answer questions for a name from now on.
+    pub(in crate::config) fn say_nothing_of(&self, name: &str) {
+        let mut answers = self.answers.lock().expect("nobody panics with it");
+        answers.insert(name.to_owned(), None);
     }
 
     /// A resolver that asks it.
@@ -73,7 +81,10 @@ impl Server {
         let asks_ipv4 = rest.starts_with(&[0, 0, 1]);
         let question = &query[12..query.len() - rest.len() + 5];
         let answers = self.answers.lock().expect("nobody panics with it");
-        let known = answers.get(&labels.join("."));
+        let known = match answers.get(&labels.join(".")) {
+            Some(None) => return Vec::new(),
+            known => known.and_then(Option::as_ref),
+        };
         // NOERROR or NXDOMAIN.
         let code = if known.is_some() { 0x80 } else { 0x83 };
         let records = known.filter(|_| asks_ipv4);

@@ -17,6 +17,8 @@ pub(super) struct Binds {
     wanted: Vec<BindRequest>,
     /// Those that could not be had at the last try, with what was said of them.
     failed: BTreeMap<u32, String>,
+    /// Whether any could be had: without one at the start, there is no other try.
+    served: bool,
     last_try: Instant,
 }
 
@@ -26,6 +28,7 @@ impl Binds {
             binder,
             wanted: Vec::new(),
             failed: BTreeMap::new(),
+            served: false,
             last_try: Instant::now(),
         }
     }
@@ -38,6 +41,7 @@ impl Binds {
             Some(BindRequest {
                 id,
                 key: bind.key.clone(),
+                transport: bind.transport,
                 address: bind.address,
             })
         });
@@ -49,7 +53,14 @@ impl Binds {
     pub(super) fn ask(&mut self, origin: impl Fn(&BindKey) -> String) {
         self.last_try = Instant::now();
         let mut failed = BTreeMap::new();
-        for (id, error) in (self.binder)(self.wanted.clone()) {
+        let errors = (self.binder)(self.wanted.clone());
+        self.served |= errors.len() < self.wanted.len();
+        let next = if self.served {
+            "; it is tried again"
+        } else {
+            ""
+        };
+        for (id, error) in errors {
             let mut wanted = self.wanted.iter();
             let Some(request) = wanted.find(|request| request.id == id) else {
                 continue;
@@ -57,7 +68,7 @@ impl Binds {
             let BindRequest { key, address, .. } = request;
             let text = explain(&error);
             if self.failed.get(&id) != Some(&text) {
-                error!(%address, listener = origin(key), "cannot listen on {address}: {text}");
+                error!(%address, listener = origin(key), "cannot listen on {address}: {text}{next}");
             }
             failed.insert(id, text);
         }
@@ -79,6 +90,11 @@ impl Binds {
         self.wanted.len() - self.failed.len()
     }
 
+    /// Whether all of them are listened on.
+    pub(super) fn are_all_up(&self) -> bool {
+        self.failed.is_empty()
+    }
+
     /// Why none is listened on.
     pub(super) fn why_none(&self) -> String {
         match self.failed.iter().next() {
@@ -97,11 +113,11 @@ fn explain(error: &io::Error) -> String {
              --port-offset 8000 to add 8000 to them, or give the process CAP_NET_BIND_SERVICE"
             .to_owned(),
         ErrorKind::AddrInUse => "another process has the port: stop it, or change the listener's \
-             port; it is tried again"
+             port"
             .to_owned(),
         ErrorKind::AddrNotAvailable => "this machine does not have the address: correct the \
              Gateway's spec.addresses, or leave them out"
             .to_owned(),
-        _ => format!("{error}; it is tried again"),
+        _ => error.to_string(),
     }
 }

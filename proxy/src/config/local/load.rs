@@ -1,6 +1,9 @@
 //! From the files to the model, with all there is to say of them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
 
 use translate::admit::{self, Configuration};
 use translate::{Options, Place};
@@ -15,7 +18,7 @@ pub(super) struct Loader {
     files: Files,
     configuration: Configuration,
     options: Options,
-    model: Model,
+    model: Arc<Model>,
     report: Report,
 }
 
@@ -31,23 +34,28 @@ pub(super) enum Loaded {
 }
 
 impl Loader {
-    pub(super) fn new(paths: Vec<PathBuf>, port_offset: u16) -> Self {
+    pub(super) fn new(
+        paths: Vec<PathBuf>,
+        port_offset: u16,
+        reserved_ports: BTreeSet<u16>,
+    ) -> Self {
         let options = Options {
             port_offset,
+            reserved_ports,
             ..Options::machine()
         };
         Self {
             files: Files::new(paths),
             configuration: Configuration::default(),
             options,
-            model: Model::default(),
+            model: Arc::default(),
             report: Report::default(),
         }
     }
 
-    /// Reads all files again.
-    pub(super) fn load(&mut self) -> Loaded {
-        let sources = self.files.read();
+    /// Reads all files again, but for those that are being `written`.
+    pub(super) fn load(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
+        let sources = self.files.read(written);
         let reload = self.configuration.reload(&sources);
         reload.findings.iter().for_each(Report::finding);
         let unreadable = reload.findings.iter().chain(&reload.repeated);
@@ -65,15 +73,20 @@ impl Loader {
         let translation = translate::translate(store, &self.options);
         self.report
             .conditions(&translation.statuses, &self.configuration);
-        if translation.model == self.model {
+        if translation.model == *self.model {
             return Loaded::Same;
         }
-        self.model = translation.model;
+        self.model = Arc::new(translation.model);
         Loaded::Changed
     }
 
+    /// When to read again although nobody touches a file.
+    pub(super) fn look_again(&self) -> Option<Instant> {
+        self.files.look_again()
+    }
+
     /// What the proxy is told.
-    pub(super) fn model(&self) -> &Model {
+    pub(super) fn model(&self) -> &Arc<Model> {
         &self.model
     }
 

@@ -9,6 +9,7 @@ mod load;
 mod report;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,11 +18,12 @@ use std::thread::{self, JoinHandle};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use xds::model::BindKey;
+use xds::model::{BindKey, Transport};
 
 use super::Published;
 use super::compile::CompileOptions;
 use super::dns::Resolver;
+use super::in_force::InForce;
 use worker::Worker;
 
 /// What local mode is told at the start.
@@ -31,8 +33,12 @@ pub struct LocalConfig {
     pub paths: Vec<PathBuf>,
     /// Added to ports under 1024.
     pub port_offset: u16,
+    /// Ports that no listener may have: the proxy's own.
+    pub reserved_ports: BTreeSet<u16>,
     /// How snapshots are compiled.
     pub compile: CompileOptions,
+    /// Where others see what is in force.
+    pub in_force: InForce,
 }
 
 /// A bind that the supervisor is to have.
@@ -42,6 +48,8 @@ pub struct BindRequest {
     pub id: u32,
     /// Its key.
     pub key: BindKey,
+    /// For connections or for datagrams.
+    pub transport: Transport,
     /// Where to listen.
     pub address: SocketAddr,
 }

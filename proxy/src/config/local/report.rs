@@ -1,4 +1,4 @@
-//! Tells the user what is wrong with his files, once, with file, line, object and field.
+//! Tells users what is wrong with their files, once, with file, line, object and field.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! The configuration thread as a whole, with a supervisor that only says what it was asked.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -13,6 +14,7 @@ use tempfile::TempDir;
 use super::{BindRequest, Binder, LocalConfig, LocalHandle, StartError, start_with};
 use crate::config::compile::CompileOptions;
 use crate::config::dns::sample::Server;
+use crate::config::in_force::InForce;
 use crate::config::{Published, Snapshot};
 
 /// A running configuration thread.
@@ -51,7 +53,9 @@ impl Local {
         let config = LocalConfig {
             paths: vec![folder.path().to_owned()],
             port_offset: 8000,
+            reserved_ports: BTreeSet::new(),
             compile: CompileOptions::new(std::num::NonZeroU32::MIN),
+            in_force: InForce::default(),
         };
         let server = names.clone();
         let resolver = move || server.resolver();
@@ -188,6 +192,61 @@ fn names_are_resolved_before_they_are_needed_and_followed() {
     local.names.say("app.test", 1, &["127.0.0.8"]);
     local.asked();
     assert_eq!(local.endpoints(), ["127.0.0.8:80"]);
+}
+
+#[test]
+fn a_change_does_not_wait_for_a_name_that_nobody_answers_for() {
+    let files = [
+        ("gateway.yaml", gateway(80)),
+        ("app.yaml", fixed("127.0.0.1")),
+    ];
+    let local = Local::start(&files);
+    local.handle.as_ref().expect("it starts");
+    local.asked();
+    local.names.say_nothing_of("slow.test");
+    let both = "{addresses: [{host: 127.0.0.2, port: 80}, {host: slow.test, port: 80}]}";
+    let begun = Instant::now();
+    local.write("app.yaml", &app(both));
+    local.asked();
+    assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
+    // Two seconds were waited for an answer once; what else takes its time here is the machine.
+    assert!(
+        begun.elapsed() < Duration::from_millis(1_500),
+        "after {:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn a_file_that_is_rewritten_slowly_is_taken_when_it_is_whole() {
+    let files = [
+        ("gateway.yaml", gateway(80)),
+        ("app.yaml", fixed("127.0.0.1")),
+    ];
+    let local = Local::start(&files);
+    local.handle.as_ref().expect("it starts");
+    local.asked();
+    let text = fixed("127.0.0.2");
+    let (half, rest) = text.split_once("---").expect("two documents");
+    let mut file = fs::File::create(local.path("app.yaml")).expect("a file");
+    for part in ["", half, "---"] {
+        file.write_all(part.as_bytes()).expect("a file");
+        // It was looked at, and says what it said.
+        local.asked();
+        assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
+    }
+    file.write_all(rest.as_bytes()).expect("a file");
+    drop(file);
+    while local.endpoints() != ["127.0.0.2:80"] {
+        assert_eq!(local.endpoints(), ["127.0.0.1:80"]);
+        local.asked();
+    }
+    // An empty one is believed when it stays empty.
+    local.write("app.yaml", "");
+    local.asked();
+    assert_eq!(local.endpoints(), ["127.0.0.2:80"]);
+    local.asked();
+    assert_eq!(local.endpoints(), [""; 0]);
 }
 
 #[test]

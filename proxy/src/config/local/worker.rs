@@ -1,7 +1,8 @@
 //! What the configuration thread does: loads, applies, and follows changes of files and names.
 
 use std::convert::Infallible;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tracing::{debug, error, info};
@@ -13,9 +14,11 @@ use super::{Binder, LocalConfig, StartError};
 use crate::config::Published;
 use crate::config::compile::{CompileOptions, Compiler};
 use crate::config::dns::{Answer, LookupError, Names, Resolver};
+use crate::config::in_force::{InForce, Told};
+use crate::config::jwks::Fetcher;
 use crate::config::publish::Publisher;
 use crate::config::watch::Watch;
-use crate::limits::{DNS_FIRST_WAIT, SNAPSHOT_SWEEP};
+use crate::limits::{DNS_CHANGE_WAIT, DNS_FIRST_WAIT, SNAPSHOT_SWEEP};
 
 type Lookup = (Hostname, Result<Answer, LookupError>);
 
@@ -26,11 +29,13 @@ pub(super) struct Worker {
     names: Names,
     resolver: Resolver,
     lookups: JoinSet<Lookup>,
+    keys: Fetcher,
     compiler: Compiler,
     options: CompileOptions,
     published: Published,
     publisher: Publisher,
     binds: Binds,
+    in_force: InForce,
     swept: Instant,
 }
 
@@ -41,14 +46,17 @@ impl Worker {
         binder: Binder,
         resolver: Resolver,
     ) -> Self {
+        let (keys, wake) = Fetcher::new();
         Self {
             // Before the first look at the files, so that no change falls between the two.
             watch: Watch::new(config.paths.clone()),
-            loader: Loader::new(config.paths, config.port_offset),
+            loader: Loader::new(config.paths, config.port_offset, config.reserved_ports),
+            in_force: config.in_force,
             names: Names::default(),
             resolver,
             lookups: JoinSet::new(),
-            compiler: Compiler::default(),
+            keys,
+            compiler: Compiler::woken_by(wake),
             options: config.compile,
             publisher: Publisher::new(Published::clone(&published)),
             published,
@@ -60,11 +68,11 @@ impl Worker {
     /// Loads the configuration for the first time.
     pub(super) async fn load_first(&mut self) -> Result<(), StartError> {
         let begun = Instant::now();
-        if self.loader.load() == Loaded::Nothing {
+        if self.loader.load(&self.watch.written()) == Loaded::Nothing {
             return Err(StartError::NothingRead(self.loader.paths()));
         }
-        self.resolve_new().await;
-        self.apply(begun);
+        self.resolve_new(DNS_FIRST_WAIT).await;
+        self.apply(begun).await;
         if self.binds.up() == 0 {
             return Err(StartError::NoListener(self.binds.why_none()));
         }
@@ -77,18 +85,19 @@ impl Worker {
             let wake = self.wake_at();
             tokio::select! {
                 () = self.watch.changed() => self.reload().await,
-                Some(lookup) = self.lookups.join_next() => self.take_answers(lookup),
-                () = sleep_until(wake), if wake.is_some() => self.on_time(),
+                Some(lookup) = self.lookups.join_next() => self.take_answers(lookup).await,
+                () = self.keys.changed() => {}
+                () = sleep_until(wake), if wake.is_some() => self.on_time().await,
             }
         }
     }
 
     async fn reload(&mut self) {
         let begun = Instant::now();
-        match self.loader.load() {
+        match self.loader.load(&self.watch.written()) {
             Loaded::Changed => {
-                self.resolve_new().await;
-                self.apply(begun);
+                self.resolve_new(DNS_CHANGE_WAIT).await;
+                self.apply(begun).await;
             }
             Loaded::Same => {
                 debug!("files were touched, and say what they said");
@@ -101,15 +110,25 @@ impl Worker {
         }
     }
 
-    /// Compiles what is known, publishes it, and only then opens and closes binds: no connection
+    /// Compiles what is known, fetches the keys that are new in it, publishes it, and only then opens
+    /// and closes binds: no connection
     /// meets a snapshot that does not know it.
-    fn apply(&mut self, begun: Instant) {
+    async fn apply(&mut self, begun: Instant) {
         let model = self.loader.model();
         let resolved = self.names.resolved();
         let snapshot = self.compiler.compile(model, resolved, &self.options);
+        let remote = self.compiler.remote_keys();
+        self.keys.want(remote, &snapshot, &self.resolver).await;
         self.publisher.publish(snapshot);
         let snapshot = self.published.load_full();
+        self.in_force.tell(Told {
+            model: Arc::clone(model),
+            snapshot: Arc::clone(&snapshot),
+            since: Some(Instant::now()),
+            problems: self.loader.unhappy(),
+        });
         self.binds.want(&snapshot, |bind| self.loader.origin(bind));
+        self.note_binds();
         let endpoints = snapshot.clusters.iter();
         let endpoints: usize = endpoints.map(|cluster| cluster.endpoints.len()).sum();
         info!(
@@ -126,12 +145,12 @@ impl Worker {
         self.sweep();
     }
 
-    /// Asks for the names that are new, and waits for their answers, but not for long: requests
-    /// should find their backends from the start.
-    async fn resolve_new(&mut self) {
+    /// Asks for the names that are new, and waits for their answers, but for so long at most. What
+    /// comes later is a change of its own; until then a backend of that name answers 503.
+    async fn resolve_new(&mut self, patience: Duration) {
         self.names.want(self.loader.model(), Instant::now());
         self.look_up();
-        let deadline = tokio::time::Instant::now() + DNS_FIRST_WAIT;
+        let deadline = tokio::time::Instant::now() + patience;
         while !self.names.settled() {
             let Ok(Some(lookup)) =
                 tokio::time::timeout_at(deadline, self.lookups.join_next()).await
@@ -157,14 +176,14 @@ impl Worker {
     }
 
     /// Takes an answer and those that came with it, and applies them if they change anything.
-    fn take_answers(&mut self, first: Result<Lookup, tokio::task::JoinError>) {
+    async fn take_answers(&mut self, first: Result<Lookup, tokio::task::JoinError>) {
         let begun = Instant::now();
         let mut changed = self.take_answer(first);
         while let Some(lookup) = self.lookups.try_join_next() {
             changed |= self.take_answer(lookup);
         }
         if changed {
-            self.apply(begun);
+            self.apply(begun).await;
         }
     }
 
@@ -180,6 +199,13 @@ impl Worker {
 
     fn ask_for_binds(&mut self) {
         self.binds.ask(|bind| self.loader.origin(bind));
+        self.note_binds();
+    }
+
+    fn note_binds(&self) {
+        if self.binds.are_all_up() {
+            self.in_force.listens();
+        }
     }
 
     fn sweep(&mut self) {
@@ -191,13 +217,23 @@ impl Worker {
     /// When there is something to do without being told.
     fn wake_at(&self) -> Option<Instant> {
         let sweep = self.publisher.waits().then(|| self.swept + SNAPSHOT_SWEEP);
-        let times = [self.names.next_due(), self.binds.retry_at(), sweep];
+        let times = [
+            self.names.next_due(),
+            self.keys.next_due(),
+            self.binds.retry_at(),
+            self.loader.look_again(),
+            sweep,
+        ];
         times.into_iter().flatten().min()
     }
 
-    fn on_time(&mut self) {
+    async fn on_time(&mut self) {
         self.look_up();
+        self.keys.fetch_due(&self.published.load(), &self.resolver);
         let now = Instant::now();
+        if self.loader.look_again().is_some_and(|at| at <= now) {
+            self.reload().await;
+        }
         if self.binds.retry_at().is_some_and(|at| at <= now) {
             self.ask_for_binds();
         }

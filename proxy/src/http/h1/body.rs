@@ -6,6 +6,9 @@ use super::error::BodyError;
 use super::fields::ends_in_crlf;
 use crate::http::head::{Framing, Span};
 use crate::http::hop_by_hop::is_forbidden_trailer;
+use crate::limits::{
+    CHUNK_EXTENSION_BYTES, CHUNK_SIZE_DIGITS, MAX_TRAILER_BYTES, MAX_TRAILER_FIELDS,
+};
 
 /// Decodes one body after another; [`BodyDecoder::reset`] keeps its memory.
 #[derive(Debug)]
@@ -15,6 +18,7 @@ pub struct BodyDecoder {
     raw: Vec<u8>,
     /// The trailers that are passed on.
     trailers: Vec<u8>,
+    drops_trailers: bool,
 }
 
 /// What one call to [`BodyDecoder::decode`] made of a buffer.
@@ -79,6 +83,7 @@ impl BodyDecoder {
             state: State::start(framing),
             raw: Vec::new(),
             trailers: Vec::new(),
+            drops_trailers: false,
         }
     }
 
@@ -87,6 +92,13 @@ impl BodyDecoder {
         self.state = State::start(framing);
         self.raw.clear();
         self.trailers.clear();
+        self.drops_trailers = false;
+    }
+
+    /// Passes on no trailers of this body: a reader may put them among header fields that only we
+    /// may write.
+    pub fn drop_trailers(&mut self) {
+        self.drops_trailers = true;
     }
 
     /// Whether the body has come to its end. A body without bytes is done from the start.
@@ -119,7 +131,17 @@ impl BodyDecoder {
     /// frame, route or authenticate.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
+        if self.drops_trailers {
+            return &[];
+        }
         &self.trailers
+    }
+
+    /// Takes over trailers that came beside the body's bytes: lines, each ended by CRLF, of which
+    /// none is forbidden.
+    pub fn take_trailers(&mut self, lines: &[u8]) {
+        self.trailers.clear();
+        self.trailers.extend_from_slice(lines);
     }
 
     /// Takes the body's next bytes in `buf` out of their framing, moving chunks together in place.
@@ -285,7 +307,7 @@ fn step_size(size: u64, digits: u8, byte: u8) -> Result<State, BodyError> {
         _ => return Err(BodyError::ChunkSize),
     };
     // Sixteen digits are 64 bits, so the shift loses nothing.
-    if digits >= MAX_SIZE_DIGITS {
+    if digits >= CHUNK_SIZE_DIGITS {
         return Err(BodyError::ChunkSize);
     }
     Ok(State::Size {
@@ -295,7 +317,7 @@ fn step_size(size: u64, digits: u8, byte: u8) -> Result<State, BodyError> {
 }
 
 fn longer(length: u16) -> Result<u16, BodyError> {
-    if length >= MAX_EXTENSION_BYTES {
+    if length >= CHUNK_EXTENSION_BYTES {
         return Err(BodyError::ChunkExtension);
     }
     Ok(length.saturating_add(1))
@@ -320,14 +342,6 @@ fn place(buf: &mut [u8], payload: &mut Range<usize>, at: usize, most: u64) -> us
 fn less(left: u64, took: usize) -> u64 {
     left.saturating_sub(u64::try_from(took).unwrap_or(u64::MAX))
 }
-
-/// 64 bits.
-const MAX_SIZE_DIGITS: u8 = 16;
-/// Nobody uses extensions; CVE-2023-39326 and others made servers read them without end.
-const MAX_EXTENSION_BYTES: u16 = 256;
-/// A trailer section is a few fields; it is held in memory.
-const MAX_TRAILER_BYTES: usize = 8 * 1024;
-const MAX_TRAILER_FIELDS: usize = 64;
 
 #[cfg(test)]
 mod tests;

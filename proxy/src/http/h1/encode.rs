@@ -144,12 +144,16 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
+    /// Whether an answer of this status has a body, as far as that is not up to what was asked.
+    pub(in crate::http) fn has_body(&self) -> bool {
+        !matches!(self.status.as_u16(), 100..=199 | 204 | 304)
+    }
+
     /// Appends the whole answer to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let reason = self.status.canonical_reason().unwrap_or_default();
         status_line(out, self.status.as_u16(), reason.as_bytes());
-        let is_bodiless = matches!(self.status.as_u16(), 100..=199 | 204 | 304);
-        if !is_bodiless {
+        if self.has_body() {
             if !self.body.is_empty() {
                 field(out, b"Content-Type", b"text/plain; charset=utf-8");
             }
@@ -158,7 +162,7 @@ impl Answer<'_> {
         connection(out, self.client, self.persist);
         out.extend_from_slice(self.append);
         out.extend_from_slice(b"\r\n");
-        if !is_bodiless && self.asked != Asked::Head {
+        if self.has_body() && self.asked != Asked::Head {
             out.extend_from_slice(self.body);
         }
     }
@@ -235,7 +239,7 @@ fn connection(out: &mut Vec<u8>, client: Version, persist: Persist) {
     match (persist, client) {
         (Persist::Close, _) => out.extend_from_slice(b"Connection: close\r\n"),
         (Persist::Keep, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
-        (Persist::Keep, Version::Http11) => {}
+        (Persist::Keep, Version::Http11 | Version::Http2) => {}
     }
 }
 
@@ -245,7 +249,7 @@ fn upgrade(out: &mut Vec<u8>, protocol: &[u8]) {
 }
 
 /// RFC 9110 section 10.1.4: of TE, `trailers` alone is known to us.
-fn takes_trailers(fields: &Fields, bytes: &[u8]) -> bool {
+pub(in crate::http) fn takes_trailers(fields: &Fields, bytes: &[u8]) -> bool {
     fields.has(Known::Te)
         && fields
             .iter()

@@ -8,6 +8,7 @@ use super::scan::HeadLimits;
 use crate::http::grammar;
 use crate::http::head::{Field, Fields, Span};
 use crate::http::known::Known;
+use crate::limits::MAX_CONNECTION_OPTIONS;
 
 /// What the fields that decide about a message and its connection said.
 #[derive(Debug, Default)]
@@ -140,6 +141,3 @@ pub(super) fn blame(error: httparse::Error) -> HeadError {
         }
     }
 }
-
-/// Every field is compared with every option, so options are few: work stays linear in the head.
-const MAX_CONNECTION_OPTIONS: usize = 32;

@@ -127,7 +127,7 @@ impl Framing {
     pub fn resent_to(self, version: Version) -> Self {
         match (self, version) {
             (Self::Chunked | Self::UntilClose, Version::Http10) => Self::UntilClose,
-            (Self::Chunked | Self::UntilClose, Version::Http11) => Self::Chunked,
+            (Self::Chunked | Self::UntilClose, Version::Http11 | Version::Http2) => Self::Chunked,
             (Self::Empty | Self::Length(_), _) => self,
         }
     }

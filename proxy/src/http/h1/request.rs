@@ -125,7 +125,7 @@ fn host(bytes: &[u8], said: &Said, version: Version) -> Result<Span, RequestErro
 /// RFC 9112 section 9.3.
 pub(super) fn keeps_alive(said: &Said, version: Version) -> bool {
     match version {
-        Version::Http11 => !said.connection.close,
+        Version::Http11 | Version::Http2 => !said.connection.close,
         Version::Http10 => said.connection.keep_alive && !said.connection.close,
     }
 }

@@ -24,7 +24,7 @@ impl HeadLimits {
     /// The array that fields are parsed into lies on the stack.
     pub const MAX_FIELDS: usize = 256;
 
-    pub(super) fn effective_head_bytes(&self) -> usize {
+    pub(in crate::http) fn effective_head_bytes(&self) -> usize {
         self.head_bytes.min(Self::MAX_HEAD_BYTES)
     }
 }

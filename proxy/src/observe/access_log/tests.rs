@@ -41,6 +41,7 @@ fn short(path: &[u8]) -> Record<'_> {
         retries: 0,
         user_agent: None,
         request_id: None,
+        client_certificate: None,
         jwt_subject: None,
     }
 }
@@ -60,6 +61,7 @@ fn full() -> Record<'static> {
         retries: 2,
         user_agent: Some(b"curl/8"),
         request_id: Some(b"r-1"),
+        client_certificate: Some("c0ffee"),
         jwt_subject: Some("Zo\u{eb}".as_bytes()),
         ..short(b"/a?b=c")
     }
@@ -87,7 +89,8 @@ fn a_text_line_is_logfmt() {
          endpoint=10.0.0.1:8080 client=\"2001:db8::1\" method=GET host=example.com \
          path=\"/a?b=c\" protocol=HTTP/1.1 status=200 grpc_status=14 \
          bytes_in=18446744073709551615 bytes_out=12 duration_ms=1.234 upstream_ms=61000.000 \
-         retries=2 user_agent=curl/8 request_id=r-1 jwt_subject=\"Zo\\xc3\\xab\"\n"
+         retries=2 user_agent=curl/8 request_id=r-1 client_certificate=c0ffee \
+         jwt_subject=\"Zo\\xc3\\xab\"\n"
     );
 }
 

@@ -1,8 +1,10 @@
 use std::time::Duration;
 
 use super::{
-    BOUNDS_MICROS, BUCKETS, Block, Blocks, Gauge, Histogram, HistogramSum, RouteCounters, place,
+    BOUNDS_MICROS, BUCKETS, Block, Blocks, Counter, Gauge, Histogram, HistogramSum, RouteCounters,
+    TokenResults, place,
 };
+use crate::policy::jwt::{Proof, Refusal};
 use crate::shard::interned::Interned;
 
 fn id(index: u32, generation: u32) -> Interned {
@@ -133,4 +135,24 @@ fn reset_reaches_every_field() {
         format!("{block:?}"),
         format!("{:?}", RouteCounters::default())
     );
+}
+
+#[test]
+fn tokens_are_counted_by_what_became_of_them() {
+    let results = TokenResults::default();
+    for result in [
+        Ok(Proof::Cached),
+        Ok(Proof::Cached),
+        Ok(Proof::Verified),
+        Ok(Proof::None),
+        Err(Refusal::Expired),
+        Err(Refusal::NoKeys),
+        Err(Refusal::NoKeys),
+    ] {
+        results.count(result);
+    }
+    let accepted = [&results.cached, &results.verified, &results.absent];
+    assert_eq!(accepted.map(Counter::value), [2, 1, 1]);
+    let refused: Vec<_> = results.refused().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(refused, [(Refusal::Expired, 1), (Refusal::NoKeys, 2)]);
 }

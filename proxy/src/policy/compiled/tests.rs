@@ -3,7 +3,7 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 use xds::model::{
     Allow, Cors, Filters, HeaderEdit, Hostname, HttpRule, InvalidBackend, Mirror, PathEdit,
-    Redirect, Rewrite, RouteBackend, Scheme, Target, Timeouts,
+    Redirect, RequestProtocol, Rewrite, RouteBackend, Scheme, Target, Timeouts,
 };
 
 use super::RulePolicy;
@@ -24,6 +24,7 @@ fn rule(filters: Filters, backends: Vec<Filters>) -> HttpRule {
     };
     HttpRule {
         name: None,
+        protocol: RequestProtocol::Http,
         matches: Vec::new(),
         filters,
         backends: backends.into_iter().map(backend).collect(),

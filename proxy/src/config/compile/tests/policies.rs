@@ -1,14 +1,20 @@
 //! Which policy has the say where several speak.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use xds::model::{
-    self, Ejection, LogFormat, Model, PolicySpec, PolicyTarget, RetryBudget, Timeout,
+    self, Ejection, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    ListenerKey, LogFormat, Model, ObjectName, PolicySpec, PolicyTarget, RetryBudget, RouteKey,
+    Timeout,
 };
 
-use super::sample::{gateway, host, limits, listener, model, policy, route, service, target};
-use super::{bind, cluster, compile, options, rule};
+use super::sample::{
+    gateway, host, http_rule, limits, listener, model, policy, route, service, target,
+};
+use super::{Compiler, bind, cluster, compile, options, rule};
+use crate::config::dns::Resolved;
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET};
 use crate::policy::forwarded::TrustedHops;
 
@@ -57,7 +63,7 @@ fn the_nearest_target_wins_each_field() {
     assert_eq!(rule.backends[0].connect_timeout, expected.connect_timeout);
     // Another rule of the same object, and another object, have no part in the nearer ones.
     let mut other = route("shop", 1, "/other", Vec::new());
-    other.rule.name = None;
+    http_rule(&mut other).name = None;
     model.insert(other.into());
     model.insert(route("else", 0, "/else", Vec::new()).into());
     let snapshot = compile(&model);
@@ -67,6 +73,47 @@ fn the_nearest_target_wins_each_field() {
     };
     assert_eq!(timeouts("/other"), [Some(3), Some(3)]);
     assert_eq!(timeouts("/else"), [Some(2), Some(2)]);
+}
+
+#[test]
+fn a_listener_set_stands_between_its_gateway_and_its_listeners() {
+    let name = ObjectName::new("app", "set");
+    let key = |section| ListenerKey::new("ListenerSet", &name, section);
+    let mut model = model();
+    for (number, section) in ["one", "two"].into_iter().enumerate() {
+        let hostname = format!("{section}.example.com");
+        let mut of_set = listener(section, Some(&hostname));
+        of_set.key = key(section);
+        let mut shop = route(section, 0, "/", Vec::new());
+        shop.listener = key(section);
+        shop.key = RouteKey::new("HTTPRoute", &host(section), 0, &key(section));
+        shop.order.rule = u16::try_from(number).expect("small");
+        model.insert(of_set.into());
+        model.insert(shop.into());
+    }
+    model.insert(route("plain", 0, "/", Vec::new()).into());
+    let said = |seconds| {
+        limits(model::Limits {
+            write_idle_timeout: Some(Timeout::After(Duration::from_secs(seconds))),
+            ..model::Limits::default()
+        })
+    };
+    let targets = [
+        PolicyTarget::Gateway(gateway()),
+        PolicyTarget::ListenerSet(name.clone()),
+        PolicyTarget::Listener(key("two")),
+    ];
+    for (seconds, target) in (1..).zip(targets) {
+        model.insert(policy(&seconds.to_string(), target, said(seconds)).into());
+    }
+    let snapshot = compile(&model);
+    let seconds = |host| {
+        let rule = rule(&snapshot, host, "/").expect("a rule");
+        rule.limits.write_idle_timeout.map(|it| it.as_secs())
+    };
+    assert_eq!(seconds("a"), Some(1));
+    assert_eq!(seconds("one.example.com"), Some(2));
+    assert_eq!(seconds("two.example.com"), Some(3));
 }
 
 #[test]
@@ -188,4 +235,94 @@ fn a_backend_s_own_patience_goes_before_the_rule_s() {
         .iter()
         .map(|it| it.response_head_timeout.map(|it| it.as_secs()));
     assert_eq!(seconds.collect::<Vec<_>>(), [Some(3), Some(60)]);
+}
+
+fn jwt(issuer: &str, keys: JwtKeys) -> PolicySpec {
+    PolicySpec {
+        jwt: Some(JwtPolicy {
+            mode: JwtMode::Strict,
+            realm: Some(issuer.to_owned()),
+            providers: vec![JwtProvider {
+                name: "provider".to_owned(),
+                issuer: issuer.to_owned(),
+                audiences: Vec::new(),
+                keys,
+                from: Vec::new(),
+                forward: JwtForward::Strip,
+                claims_to_headers: Vec::new(),
+            }],
+        }),
+        ..PolicySpec::default()
+    }
+}
+
+fn fetched(url: &str) -> JwtKeys {
+    JwtKeys::Remote {
+        location: JwksLocation::Url(url.to_owned()),
+        cache: None,
+    }
+}
+
+#[test]
+fn the_nearest_policy_of_tokens_has_all_the_say() {
+    let mut model = model();
+    model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
+    model.insert(route("else", 0, "/else", Vec::new()).into());
+    let realm = |model: &Model, path| {
+        let snapshot = compile(model);
+        let policy = rule(&snapshot, "a", path)?.jwt.clone();
+        policy.map(|policy| String::from_utf8_lossy(policy.challenge()).into_owned())
+    };
+    assert_eq!(realm(&model, "/"), None);
+    let route = PolicyTarget::Route {
+        kind: "HTTPRoute".to_owned(),
+        object: host("shop"),
+    };
+    for (name, target) in [
+        ("1", PolicyTarget::Gateway(gateway())),
+        ("2", PolicyTarget::Listener(listener("http", None).key)),
+        ("3", route),
+    ] {
+        model.insert(policy(name, target, jwt(name, fetched("http://keys.test/"))).into());
+        let found = realm(&model, "/").expect("a policy");
+        assert!(found.contains(&format!("realm=\"{name}\"")), "{found}");
+    }
+    let found = realm(&model, "/else").expect("a policy");
+    assert!(found.contains("realm=\"2\""), "{found}");
+}
+
+#[test]
+fn policies_of_tokens_and_their_keys_outlive_other_changes() {
+    let mut model = model();
+    model.insert(route("shop", 0, "/", Vec::new()).into());
+    model.insert(route("else", 0, "/else", Vec::new()).into());
+    let spec = jwt("i", fetched("http://keys.test/"));
+    model.insert(policy("jwt", PolicyTarget::Gateway(gateway()), spec).into());
+    let mut compiler = Compiler::default();
+    let mut compile = |model: &Model| {
+        let snapshot = compiler.compile(model, &Resolved::default(), &options());
+        let of = |path| rule(&snapshot, "a", path).and_then(|rule| rule.jwt.clone());
+        let remote = compiler.remote_keys().iter();
+        let sources: Vec<_> = remote.map(|remote| Arc::clone(&remote.source)).collect();
+        (of("/"), of("/else"), sources)
+    };
+    let (Some(first), Some(shared), sources) = compile(&model) else {
+        panic!("both have a policy");
+    };
+    assert!(Arc::ptr_eq(&first, &shared));
+    model.insert(route("more", 0, "/more", Vec::new()).into());
+    let (again, _, same) = compile(&model);
+    assert!(again.is_some_and(|again| Arc::ptr_eq(&again, &first)));
+    assert!(Arc::ptr_eq(&sources[0], &same[0]) && same.len() == 1);
+    // Another policy with the keys of the same place.
+    let spec = jwt("j", fetched("http://keys.test/"));
+    model.insert(policy("jwt", PolicyTarget::Gateway(gateway()), spec).into());
+    let (other, _, same) = compile(&model);
+    assert!(other.is_some_and(|other| !Arc::ptr_eq(&other, &first)));
+    assert!(Arc::ptr_eq(&sources[0], &same[0]) && same.len() == 1);
+    // Keys that stand in the policy are not fetched; that they cannot be read lets nobody in.
+    let spec = jwt("j", JwtKeys::Inline("[".to_owned()));
+    model.insert(policy("jwt", PolicyTarget::Gateway(gateway()), spec).into());
+    let (inline, _, none) = compile(&model);
+    assert!(inline.is_some() && none.is_empty());
 }

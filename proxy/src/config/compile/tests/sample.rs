@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
 
 use xds::model::{
-    AppProtocol, Backend, BackendKey, BackendProtocol, Bind, BindKey, Filters, Health, Hostname,
-    Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
-    ObjectName, Order, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, Route, RouteBackend,
-    RouteKey, Serves, Service, ServiceKey, ServicePort, Target, Timeouts, Transport, Workload,
-    WorkloadKey,
+    Backend, BackendKey, BackendProtocol, Bind, BindKey, Filters, Health, Hostname, Hosts,
+    HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
+    ObjectName, Order, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol,
+    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
+    Timeouts, Transport, Workload, WorkloadKey,
 };
 
 pub(super) fn host(name: &str) -> ObjectName {
@@ -71,7 +71,8 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
             object: host(name).to_string(),
             rule,
         },
-        rule: HttpRule {
+        rule: RouteRule::Http(HttpRule {
+            protocol: RequestProtocol::Http,
             name: Some("first".to_owned()),
             matches: vec![HttpMatch {
                 path: PathMatch::prefix(prefix).expect("a path"),
@@ -84,7 +85,7 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
-        },
+        }),
     }
 }
 
@@ -105,8 +106,10 @@ pub(super) fn mirror(target: Target) -> Mirror {
 pub(super) fn service(name: &str, ports: &[u16]) -> Service {
     let ports = ports.iter().map(|number| ServicePort {
         port: port(*number),
+        transport: Transport::Tcp,
         name: number.to_string(),
-        protocol: AppProtocol::Http,
+        protocol: BackendProtocol::Http,
+        tls: None,
     });
     Service {
         key: ServiceKey::new(&host(name)),
@@ -132,6 +135,7 @@ pub(super) fn workload(
         serves: vec![Serves {
             service: ServiceKey::new(&host(service)),
             port: port(number),
+            transport: Transport::Tcp,
             target_port: port(target),
         }],
     }
@@ -142,6 +146,16 @@ pub(super) fn backend(name: &str, hosts: Hosts) -> Backend {
         key: BackendKey::new(&host(name)),
         hosts,
         protocol: BackendProtocol::Http,
+        tls: None,
+        proxy_protocol: None,
+    }
+}
+
+/// The rule of a [`route`].
+pub(super) fn http_rule(route: &mut Route) -> &mut HttpRule {
+    match &mut route.rule {
+        RouteRule::Http(rule) => rule,
+        other => panic!("{other:?} is not of HTTP"),
     }
 }
 

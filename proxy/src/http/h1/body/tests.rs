@@ -117,6 +117,21 @@ fn trailers_pass_but_those_that_frame_route_or_authenticate() {
 }
 
 #[test]
+fn trailers_can_be_dropped_of_one_body() {
+    let mut decoder = BodyDecoder::default();
+    for dropped in [false, true, false] {
+        decoder.reset(Framing::Chunked);
+        if dropped {
+            decoder.drop_trailers();
+        }
+        let mut bytes = *b"0\r\na: b\r\n\r\n";
+        let decoded = decoder.decode(&mut bytes).expect("well formed");
+        assert!(decoded.done);
+        assert_eq!(decoder.trailers().is_empty(), dropped);
+    }
+}
+
+#[test]
 fn refuses_broken_chunks() {
     let long_extension = format!("1;{}\r\na\r\n0\r\n\r\n", "x".repeat(257));
     let many_trailers = format!("0\r\n{}\r\n", "a:b\r\n".repeat(65));

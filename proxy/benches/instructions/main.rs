@@ -1,0 +1,136 @@
+//! How many instructions the parts of the request path that do no I/O take, held against a budget.
+//!
+//! `cargo bench --bench instructions` runs each subject under valgrind's callgrind twice, with one
+//! and two batches of calls, so that what a single call takes remains as the difference. Counts do
+//! not depend on how busy the machine is. More than the budget allows is an error that names the
+//! function; `-- --write` writes the budget anew, for a change that is worth its price.
+
+mod subjects;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::subjects::{SUBJECTS, Subject};
+
+/// Calls in a batch: enough that what is done once does not show.
+const CALLS: u64 = 1_000;
+
+/// More than the budget by so many percent is an error. Below that lie a compiler's whims.
+const SLACK_PERCENT: u64 = 3;
+
+/// Batches of a profile: enough that the start of the process does not show.
+const BATCHES_PROFILED: u64 = 20;
+
+/// How many of a subject's costliest functions are named when it is over its budget.
+const FUNCTIONS_NAMED: usize = 8;
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, name, batches] = arguments.as_slice()
+        && flag == "--subject"
+    {
+        subject(name)?.call(CALLS * batches.parse::<u64>()?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let write = arguments.iter().any(|argument| argument == "--write");
+    let measured = measure_all()?;
+    if write {
+        std::fs::write(budget_file(), toml::to_string(&measured)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    judge(&measured)
+}
+
+fn subject(name: &str) -> Result<&'static Subject> {
+    let subject = SUBJECTS.iter().find(|subject| subject.name == name);
+    subject.with_context(|| format!("no subject is called {name}"))
+}
+
+/// Instructions of one call, by subject.
+fn measure_all() -> Result<BTreeMap<String, u64>> {
+    let folder = tempfile::tempdir()?;
+    SUBJECTS
+        .iter()
+        .map(|subject| {
+            let profile = folder.path().join(subject.name);
+            let once = count(subject, 1, &profile)?;
+            let twice = count(subject, 2, &profile)?;
+            Ok((subject.name.to_owned(), (twice - once) / CALLS))
+        })
+        .collect()
+}
+
+/// Runs batches of a subject under callgrind. Instructions of the whole process.
+fn count(subject: &Subject, batches: u64, profile: &Path) -> Result<u64> {
+    let output = Command::new("valgrind")
+        .arg("--tool=callgrind")
+        .arg(format!("--callgrind-out-file={}", profile.display()))
+        .arg(std::env::current_exe()?)
+        .args(["--subject", subject.name, &batches.to_string()])
+        .output()
+        .context("valgrind does not start; install it: apt-get install valgrind")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {said}", subject.name);
+    let profile = std::fs::read_to_string(profile)?;
+    let totals = profile
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("totals: "));
+    Ok(totals.context("callgrind gave no totals")?.trim().parse()?)
+}
+
+fn judge(measured: &BTreeMap<String, u64>) -> Result<ExitCode> {
+    let file = budget_file();
+    let budgets: BTreeMap<String, u64> = toml::from_str(&std::fs::read_to_string(&file)?)?;
+    let mut over = Vec::new();
+    for (name, &instructions) in measured {
+        let Some(&budget) = budgets.get(name) else {
+            bail!(
+                "{name} has no budget in {}; write one with -- --write",
+                file.display()
+            );
+        };
+        let verdict = if instructions * 100 > budget * (100 + SLACK_PERCENT) {
+            over.push(name);
+            "OVER ITS BUDGET"
+        } else if instructions * 100 < budget * (100 - SLACK_PERCENT) {
+            "less than its budget, which can be lowered with -- --write"
+        } else {
+            ""
+        };
+        eprintln!("{name:28} {instructions:7} instructions, budget {budget:7} {verdict}");
+    }
+    for name in &over {
+        let calls = BATCHES_PROFILED * CALLS;
+        eprintln!("\n{name}, instructions of {calls} calls by function:");
+        eprintln!("{}", costliest(subject(name)?)?);
+    }
+    Ok(if over.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// A subject's costliest functions, as `callgrind_annotate` prints them.
+fn costliest(subject: &Subject) -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let profile = folder.path().join(subject.name);
+    count(subject, BATCHES_PROFILED, &profile)?;
+    let output = Command::new("callgrind_annotate").arg(&profile).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let functions = text
+        .lines()
+        .skip_while(|line| !line.contains("file:function"));
+    Ok(functions
+        .take(FUNCTIONS_NAMED + 2)
+        .collect::<Vec<_>>()
+        .join("\n"))
+}
+
+fn budget_file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/instructions/budget.toml")
+}

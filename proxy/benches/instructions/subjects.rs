@@ -1,0 +1,292 @@
+//! What is counted: parsing, routing, rewriting and encoding of what browsers and origins send.
+
+use std::hint::black_box;
+
+use http::HeaderMap;
+use proxy::http::h1::body::BodyDecoder;
+use proxy::http::h1::encode::{DownstreamResponse, Expectation, Persist, UpstreamRequest};
+use proxy::http::h1::{Asked, HeadLimits, HeadScan, parse_request, parse_response};
+use proxy::http::head::{Framing, RequestHead, ResponseHead, Version};
+use proxy::limits::Limits;
+use proxy::policy::forwarded::Belief;
+use proxy::policy::normalise::normalise_target;
+use proxy::policy::path_edit::RequestPath;
+use proxy::policy::request_id::RequestId;
+use proxy::policy::rewrite::Rewrite;
+use proxy::route::{Entry, RegexCache, RequestView, Router};
+use xds::model::{EscapedSlash, Hostname, HttpMatch, Order, PathEdit, PathMatch, PathOptions};
+
+/// Something that is called over and over.
+pub(crate) struct Subject {
+    /// Its name, of the function that it is about.
+    pub(crate) name: &'static str,
+    run: fn(u64),
+}
+
+impl Subject {
+    /// Calls it so often.
+    pub(crate) fn call(&self, times: u64) {
+        (self.run)(times);
+    }
+}
+
+pub(crate) const SUBJECTS: &[Subject] = &[
+    Subject {
+        name: "parse_request",
+        run: |times| parse_requests(times, REQUEST),
+    },
+    Subject {
+        name: "parse_request_of_a_browser",
+        run: |times| parse_requests(times, BROWSER),
+    },
+    Subject {
+        name: "parse_response",
+        run: parse_responses,
+    },
+    Subject {
+        name: "decode_chunked",
+        run: decode_chunked,
+    },
+    Subject {
+        name: "normalise_target",
+        run: |times| normalise(times, b"/api/v1/items/42?q=1"),
+    },
+    Subject {
+        name: "normalise_target_escaped",
+        run: |times| normalise(times, b"/%61pi/./v1/../x"),
+    },
+    Subject {
+        name: "select_of_1_rule",
+        run: |times| select(times, 1, by_host),
+    },
+    Subject {
+        name: "select_of_5000_hosts",
+        run: |times| select(times, 5_000, by_host),
+    },
+    Subject {
+        name: "select_of_5000_prefixes",
+        run: |times| select(times, 5_000, by_prefix),
+    },
+    Subject {
+        name: "rewrite_target",
+        run: rewrite,
+    },
+    Subject {
+        name: "request_id",
+        run: request_ids,
+    },
+    Subject {
+        name: "encode_request",
+        run: encode_requests,
+    },
+    Subject {
+        name: "encode_response",
+        run: encode_responses,
+    },
+];
+
+const REQUEST: &[u8] = b"GET /api/v1/items/42 HTTP/1.1\r\nHost: shop.example.com\r\n\r\n";
+
+const BROWSER: &[u8] = b"GET /api/v1/items/42?color=red&size=xl HTTP/1.1\r\n\
+    Host: shop.example.com\r\n\
+    User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n\
+    Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
+    Accept-Language: en-US,en;q=0.5\r\n\
+    Accept-Encoding: gzip, deflate, br, zstd\r\n\
+    Referer: https://shop.example.com/api/v1/items\r\n\
+    Connection: keep-alive\r\n\
+    Cookie: session=0123456789abcdef0123456789abcdef; theme=dark; consent=all\r\n\
+    Upgrade-Insecure-Requests: 1\r\n\
+    Sec-Fetch-Dest: document\r\n\
+    Sec-Fetch-Mode: navigate\r\n\
+    Sec-Fetch-Site: same-origin\r\n\
+    Priority: u=0, i\r\n\r\n";
+
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\n\
+    Server: nginx/1.22.1\r\n\
+    Date: Fri, 20 Nov 2026 12:00:00 GMT\r\n\
+    Content-Type: application/json\r\n\
+    Content-Length: 128\r\n\
+    Connection: keep-alive\r\n\
+    ETag: \"5f3759df-80\"\r\n\
+    Cache-Control: max-age=60\r\n\r\n";
+
+fn head_limits() -> HeadLimits {
+    let limits = Limits::default();
+    let size = |bytes: u32| usize::try_from(bytes).expect("32 bits fit");
+    HeadLimits {
+        line_bytes: size(limits.request_line_bytes),
+        head_bytes: size(limits.head_bytes),
+        fields: size(limits.header_fields),
+    }
+}
+
+fn parse_requests(times: u64, bytes: &[u8]) {
+    let (limits, mut head) = (head_limits(), RequestHead::default());
+    for _ in 0..times {
+        let mut scan = HeadScan::default();
+        let parsed = parse_request(black_box(bytes), &limits, &mut scan, &mut head);
+        black_box(parsed).expect("a request");
+    }
+}
+
+fn parse_responses(times: u64) {
+    let (limits, mut head) = (head_limits(), ResponseHead::default());
+    for _ in 0..times {
+        let mut scan = HeadScan::default();
+        let bytes = black_box(RESPONSE);
+        let parsed = parse_response(bytes, Asked::Other, &limits, &mut scan, &mut head);
+        black_box(parsed).expect("a response");
+    }
+}
+
+/// Four chunks of 1 KiB and their end.
+fn decode_chunked(times: u64) {
+    let chunk = format!("400\r\n{}\r\n", "x".repeat(0x400));
+    let body = format!("{}0\r\n\r\n", chunk.repeat(4)).into_bytes();
+    let (mut decoder, mut buffer) = (BodyDecoder::default(), body.clone());
+    for _ in 0..times {
+        buffer.copy_from_slice(&body);
+        decoder.reset(Framing::Chunked);
+        let decoded = decoder.decode(black_box(&mut buffer)).expect("a body");
+        assert!(black_box(decoded).done);
+    }
+}
+
+fn normalise(times: u64, target: &[u8]) {
+    let mut scratch = Vec::with_capacity(64);
+    let options = PathOptions {
+        merge_slashes: false,
+        escaped_slash: EscapedSlash::Keep,
+    };
+    for _ in 0..times {
+        scratch.clear();
+        let normal = normalise_target(black_box(target), options, &mut scratch);
+        black_box(normal).expect("a target");
+    }
+}
+
+/// A rule's host and the prefix of its paths.
+type Rule = fn(usize) -> (String, String);
+
+fn by_host(number: usize) -> (String, String) {
+    (format!("shop-{number}.example.com"), "/".to_owned())
+}
+
+fn by_prefix(number: usize) -> (String, String) {
+    (
+        "shop.example.com".to_owned(),
+        format!("/team-{}/service-{number}", number % 100),
+    )
+}
+
+/// Selects the last of so many rules.
+fn select(times: u64, rules: usize, rule: Rule) {
+    let compiled: Vec<_> = (0..rules)
+        .map(|number| {
+            let (host, path) = rule(number);
+            let hosts = vec![Hostname::parse(&host).expect("a host")];
+            let matches = HttpMatch {
+                path: PathMatch::prefix(&path).expect("a path"),
+                method: None,
+                headers: Vec::new(),
+                query: Vec::new(),
+            };
+            let order = Order {
+                created: 0,
+                object: format!("shop/{number}"),
+                rule: 0,
+            };
+            (hosts, matches, order)
+        })
+        .collect();
+    let router = Router::compile(compiled.iter().zip(0..).map(
+        |((hostnames, matches, order), route)| Entry {
+            hostnames,
+            matches,
+            order,
+            match_index: 0,
+            route,
+        },
+    ));
+    let (host, prefix) = rule(rules - 1);
+    let path = format!("{}/items/42", prefix.trim_end_matches('/'));
+    let (mut cache, headers) = (RegexCache::new(), HeaderMap::new());
+    for _ in 0..times {
+        let request = RequestView {
+            host: black_box(host.as_bytes()),
+            path: path.as_bytes(),
+            query: None,
+            method: b"GET",
+            headers: &headers,
+        };
+        black_box(router.select(&request, &mut cache)).expect("a rule");
+    }
+}
+
+fn rewrite(times: u64) {
+    let path = PathEdit::prefix_match("/v2/shop").expect("a path");
+    let model = xds::model::Rewrite {
+        hostname: None,
+        path: Some(path),
+    };
+    let rewrite = Rewrite::compose(&[Some(&model)]).expect("a rewrite");
+    let mut out = Vec::with_capacity(64);
+    for _ in 0..times {
+        out.clear();
+        let request = RequestPath::new(black_box(b"/api/v1/items/42?q=1"), "/api/v1".len());
+        rewrite.write_target(request, &mut out);
+        black_box(&out);
+    }
+}
+
+fn request_ids(times: u64) {
+    let mut out = Vec::with_capacity(64);
+    for number in 0..times {
+        out.clear();
+        RequestId::new(black_box([number, number])).write_line(None, &mut out);
+        black_box(&out);
+    }
+}
+
+fn encode_requests(times: u64) {
+    let mut head = RequestHead::default();
+    let mut scan = HeadScan::default();
+    parse_request(BROWSER, &head_limits(), &mut scan, &mut head).expect("a request");
+    let mut out = Vec::with_capacity(1024);
+    for _ in 0..times {
+        out.clear();
+        UpstreamRequest {
+            head: black_box(&head),
+            bytes: BROWSER,
+            target: b"/api/v1/items/42?color=red&size=xl",
+            host: b"shop.example.com",
+            expectation: Expectation::Ours,
+            append: b"x-forwarded-for: 192.0.2.1\r\nx-forwarded-proto: http\r\n",
+        }
+        .encode(&mut out, |known, name| {
+            Belief::Disbelieved.drops(known, name)
+        });
+        black_box(&out);
+    }
+}
+
+fn encode_responses(times: u64) {
+    let mut head = ResponseHead::default();
+    let mut scan = HeadScan::default();
+    parse_response(RESPONSE, Asked::Other, &head_limits(), &mut scan, &mut head)
+        .expect("a response");
+    let mut out = Vec::with_capacity(1024);
+    for _ in 0..times {
+        out.clear();
+        DownstreamResponse {
+            head: black_box(&head),
+            bytes: RESPONSE,
+            client: Version::Http11,
+            persist: Persist::Keep,
+            append: b"",
+        }
+        .encode(&mut out, |_, _| false);
+        black_box(&out);
+    }
+}

@@ -1,0 +1,111 @@
+//! What a token costs: one that this shard has verified before, and a first one by algorithm.
+//!
+//! The token is of an identity provider's usual size, a little over a kibibyte.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use proxy::http::head::{Field, Fields, Span};
+use proxy::http::known::Known;
+use proxy::policy::jwt::{Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache};
+use serde_json::json;
+use xds::model::{ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
+
+#[expect(dead_code, reason = "tests make more kinds of tokens")]
+#[path = "../tests/support/tokens.rs"]
+mod tokens;
+
+use tokens::{Signer, key_set};
+
+const NOW: i64 = 1_800_000_000;
+
+/// A policy, and a request that satisfies it.
+struct Case {
+    policy: Authenticator,
+    fields: Fields,
+    head: String,
+}
+
+impl Case {
+    fn new(signer: &Signer) -> Self {
+        let keys = KeySet::parse(
+            key_set(&[signer.jwk("key")]).as_bytes(),
+            Provenance::Configured,
+        );
+        let policy = JwtPolicy {
+            mode: JwtMode::Strict,
+            realm: None,
+            providers: vec![JwtProvider {
+                name: "issuer".to_owned(),
+                issuer: "https://issuer.test/realms/main".to_owned(),
+                audiences: vec!["account".to_owned()],
+                keys: JwtKeys::Inline(String::new()),
+                from: Vec::new(),
+                forward: JwtForward::Keep,
+                claims_to_headers: vec![ClaimHeader {
+                    claim: "sub".to_owned(),
+                    header: http::HeaderName::from_static("x-user"),
+                }],
+            }],
+        };
+        let source = Arc::new(KeySource::constant(keys.expect("a key set")));
+        let claims = json!({
+            "iss": "https://issuer.test/realms/main",
+            "sub": "0c9e8f0e-7a7e-4c59-9a55-1d4f6f1f3b10",
+            "aud": ["account", "broker"],
+            "exp": NOW + 300,
+            "iat": NOW,
+            "scope": "openid email profile",
+            "realm_access": {"roles": vec!["default-roles-main"; 18]},
+        });
+        let token = signer.signs("key", &claims);
+        let head = format!("AuthorizationBearer {token}");
+        let span = |start, end| Span::new(start, end).expect("below 64 KiB");
+        let mut fields = Fields::default();
+        fields.push(Field {
+            name: span(0, 13),
+            value: span(13, head.len()),
+            known: Known::Authorization,
+        });
+        Self {
+            policy: Authenticator::compile(&policy, [source]),
+            fields,
+            head,
+        }
+    }
+
+    fn authenticate(&self, cache: &mut TokenCache) -> bool {
+        let carrier = Carrier {
+            fields: &self.fields,
+            bytes: self.head.as_bytes(),
+            query: None,
+        };
+        let passed = self.policy.authenticate(black_box(carrier), NOW, cache);
+        passed.is_ok_and(|passed| passed.subject().is_some())
+    }
+}
+
+fn jwt(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("jwt");
+    let case = Case::new(&Signer::rsa());
+    let mut cache = TokenCache::default();
+    assert!(case.authenticate(&mut cache));
+    group.bench_function(format!("cached, {} bytes", case.head.len()), |bencher| {
+        bencher.iter(|| assert!(case.authenticate(&mut cache)));
+    });
+    for signer in [
+        Signer::rsa(),
+        Signer::p256(),
+        Signer::p384(),
+        Signer::ed25519(),
+    ] {
+        let case = Case::new(&signer);
+        group.bench_function(format!("first, {}", signer.algorithm()), |bencher| {
+            bencher.iter(|| assert!(case.authenticate(&mut TokenCache::default())));
+        });
+    }
+}
+
+criterion_group!(benches, jwt);
+criterion_main!(benches);

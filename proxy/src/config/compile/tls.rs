@@ -1,0 +1,201 @@
+//! TLS of listeners and towards backends, from one configuration to the next: what has not changed is not made again,
+//! and tickets stay good.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::server::ProducesTickets;
+use xds::model::{
+    self, BackendTls, Certificate, ListenerKey, ObjectName, Roots, TlsClient, TlsServer,
+};
+
+use crate::config::Protection;
+use crate::downstream::SPOKEN;
+use crate::tls::{ServerTls, TlsError, TrustDomain, UpstreamTls, roots};
+
+/// Makes TLS of what the model says.
+#[derive(Debug, Default)]
+pub(super) struct TlsCompiler {
+    version: u64,
+    domains: Vec<Domain>,
+    listeners: HashMap<ListenerKey, Listener>,
+    backends: HashMap<Arc<str>, Backend>,
+    /// Counts the settings of backends that were made.
+    settings: u32,
+    /// What the system trusts, once somebody asks for it.
+    system: Option<Arc<RootCertStore>>,
+}
+
+/// TLS settings of a backend: other settings have another id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct SettingsId(u32);
+
+/// Settings that no connection is made with. Those that were made before there were any, in plain
+/// text, are none for these.
+const UNUSABLE: SettingsId = SettingsId(0);
+
+/// What TLS towards a backend was made of, and what came of it.
+#[derive(Debug)]
+struct Backend {
+    client: TlsClient,
+    certificate: Option<Certificate>,
+    id: SettingsId,
+    made: Arc<UpstreamTls>,
+    newest: u64,
+}
+
+/// Listeners that believe the same.
+#[derive(Debug)]
+struct Domain {
+    trust: Arc<TrustDomain>,
+    /// Its keys change by themselves, every six hours.
+    tickets: Arc<dyn ProducesTickets>,
+    /// The newest configuration that has it.
+    newest: u64,
+}
+
+/// What a listener was made of, and what came of it.
+#[derive(Debug)]
+struct Listener {
+    server: TlsServer,
+    made: Option<ServerTls>,
+    newest: u64,
+}
+
+impl TlsCompiler {
+    /// What is compiled from now on belongs to the configuration of this version. What the one
+    /// before did not have is forgotten.
+    pub(super) fn begin(&mut self, version: u64) {
+        let last = std::mem::replace(&mut self.version, version);
+        self.domains.retain(|domain| domain.newest >= last);
+        self.listeners.retain(|_, listener| listener.newest >= last);
+        self.backends.retain(|_, backend| backend.newest >= last);
+    }
+
+    /// TLS towards a backend of this name.
+    pub(super) fn backend(
+        &mut self,
+        name: &Arc<str>,
+        tls: &BackendTls,
+        certificate: Option<&Certificate>,
+        shards: NonZeroU32,
+    ) -> (Option<SettingsId>, Protection) {
+        let BackendTls::Verified(client) = tls else {
+            return (Some(UNUSABLE), Protection::Unusable);
+        };
+        if let Some(known) = self.backends.get_mut(name)
+            && known.client == *client
+            && known.certificate.as_ref() == certificate
+        {
+            known.newest = self.version;
+            return (Some(known.id), Protection::Tls(Arc::clone(&known.made)));
+        }
+        let made = self.make_upstream(client, certificate, shards);
+        let made = match made {
+            Ok(made) => Arc::new(made),
+            Err(error) => {
+                tracing::error!(backend = %name, %error, "TLS to the backend cannot be set up; its requests are answered with 503");
+                return (Some(UNUSABLE), Protection::Unusable);
+            }
+        };
+        self.settings += 1;
+        let id = SettingsId(self.settings);
+        let backend = Backend {
+            client: client.clone(),
+            certificate: certificate.cloned(),
+            id,
+            made: Arc::clone(&made),
+            newest: self.version,
+        };
+        self.backends.insert(Arc::clone(name), backend);
+        (Some(id), Protection::Tls(made))
+    }
+
+    fn make_upstream(
+        &mut self,
+        client: &TlsClient,
+        certificate: Option<&Certificate>,
+        shards: NonZeroU32,
+    ) -> Result<UpstreamTls, TlsError> {
+        let roots = match (&client.roots, &self.system) {
+            (Roots::Certificates(roots), _) => roots::of(roots)?,
+            (Roots::System, Some(known)) => Arc::clone(known),
+            (Roots::System, None) => Arc::clone(self.system.insert(roots::of_system()?)),
+        };
+        UpstreamTls::compile(client, roots, certificate, shards)
+    }
+
+    /// How a listener ends TLS; `None` where it cannot: then it has no handshake to offer.
+    pub(super) fn listener(
+        &mut self,
+        key: &ListenerKey,
+        gateway: &ObjectName,
+        server: &TlsServer,
+    ) -> Option<ServerTls> {
+        let version = self.version;
+        if let Some(known) = self.listeners.get_mut(key)
+            && known.server == *server
+            && let Some(made) = &known.made
+        {
+            known.newest = version;
+            let made = made.clone();
+            self.touch(&made.domain);
+            return Some(made);
+        }
+        let made = self.make(gateway, server);
+        if let Err(error) = &made {
+            tracing::error!(listener = key.as_str(), %error, "the listener's TLS cannot be set up; its clients are turned away");
+        }
+        let made = made.ok();
+        let listener = Listener {
+            server: server.clone(),
+            made: made.clone(),
+            newest: version,
+        };
+        self.listeners.insert(key.clone(), listener);
+        made
+    }
+
+    fn make(&mut self, gateway: &ObjectName, server: &TlsServer) -> Result<ServerTls, TlsError> {
+        let (trust, tickets) = self.domain(gateway, &server.client_auth)?;
+        ServerTls::compile(server, trust, tickets, SPOKEN)
+    }
+
+    fn domain(
+        &mut self,
+        gateway: &ObjectName,
+        client_auth: &model::ClientAuth,
+    ) -> Result<(Arc<TrustDomain>, Arc<dyn ProducesTickets>), TlsError> {
+        let trust = TrustDomain {
+            gateway: gateway.clone(),
+            client_auth: client_auth.clone(),
+        };
+        let known = self
+            .domains
+            .iter_mut()
+            .find(|domain| *domain.trust == trust);
+        if let Some(domain) = known {
+            domain.newest = self.version;
+            return Ok((Arc::clone(&domain.trust), Arc::clone(&domain.tickets)));
+        }
+        let (trust, tickets) = (Arc::new(trust), crate::tls::tickets()?);
+        self.domains.push(Domain {
+            trust: Arc::clone(&trust),
+            tickets: Arc::clone(&tickets),
+            newest: self.version,
+        });
+        Ok((trust, tickets))
+    }
+
+    fn touch(&mut self, trust: &Arc<TrustDomain>) {
+        let domain = self
+            .domains
+            .iter_mut()
+            .find(|domain| Arc::ptr_eq(&domain.trust, trust));
+        if let Some(domain) = domain {
+            domain.newest = self.version;
+        }
+    }
+}

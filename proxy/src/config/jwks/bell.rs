@@ -1,0 +1,51 @@
+//! How a shard tells the configuration thread that it misses a key: a byte into a socket, which
+//! neither locks nor blocks.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream as StdStream;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+
+use crate::policy::jwt::Wake;
+
+/// The configuration thread's end.
+#[derive(Debug)]
+pub(super) struct Bell(Option<UnixStream>);
+
+/// Makes a bell. Call it on the configuration thread's runtime.
+///
+/// # Errors
+/// No descriptors are left.
+pub(super) fn bell() -> io::Result<(Wake, Bell)> {
+    let (rope, bell) = StdStream::pair()?;
+    rope.set_nonblocking(true)?;
+    bell.set_nonblocking(true)?;
+    let bell = UnixStream::from_std(bell)?;
+    let wake = Wake::new(move || {
+        // A full socket means that the bell has been rung and not heard yet.
+        let _ = (&rope).write(&[1]);
+    });
+    Ok((wake, Bell(Some(bell))))
+}
+
+impl Bell {
+    /// A bell that nobody rings.
+    #[must_use]
+    pub(super) fn silent() -> Self {
+        Self(None)
+    }
+
+    /// Waits until it is rung. May be given up and called again.
+    pub(super) async fn rung(&mut self) {
+        let mut rings = [0; 64];
+        if let Some(bell) = &mut self.0
+            && bell.read(&mut rings).await.is_ok_and(|rings| rings > 0)
+        {
+            return;
+        }
+        // Nobody has the other end any more.
+        self.0 = None;
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,153 @@
+//! One fetch of a key set: a GET, small, short, and never led elsewhere.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, HOST, USER_AGENT};
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::origin::{Origin, Tls};
+use crate::config::Address;
+use crate::config::dns::Resolver;
+use crate::limits::{JWKS_BYTES, JWKS_TIMEOUT};
+
+/// What a fetch brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fetched {
+    /// The text.
+    pub(super) body: Vec<u8>,
+    /// For how long it is good, where the answer says that.
+    pub(super) max_age: Option<Duration>,
+}
+
+/// Why a key set could not be fetched.
+#[derive(Debug, Error)]
+pub(super) enum FetchError {
+    /// There is nowhere to ask.
+    #[error("{0}")]
+    Nowhere(String),
+    /// No connection.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// Where to.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The answer is no HTTP, or too large.
+    #[error("no usable answer: {0}")]
+    Answer(Box<dyn std::error::Error + Send + Sync>),
+    /// Redirects among them: whoever can send one would choose the keys.
+    #[error("the answer is {0}, not 200; redirects are not followed")]
+    Status(StatusCode),
+    /// It takes too long.
+    #[error("no whole answer within {} seconds", JWKS_TIMEOUT.as_secs())]
+    Late,
+}
+
+/// Fetches a key set.
+///
+/// # Errors
+/// There is none to be had, or not now.
+pub(super) async fn fetch(origin: Origin, resolver: Resolver) -> Result<Fetched, FetchError> {
+    let fetched = tokio::time::timeout(JWKS_TIMEOUT, fetch_from(&origin, &resolver));
+    fetched.await.unwrap_or(Err(FetchError::Late))
+}
+
+/// Asks at the first address that takes a connection.
+async fn fetch_from(origin: &Origin, resolver: &Resolver) -> Result<Fetched, FetchError> {
+    let mut last = FetchError::Nowhere("there is no address to ask at".to_owned());
+    for address in origin.addresses(resolver).await? {
+        match connect(&address, origin.tls.as_ref()).await {
+            Ok(socket) => return ask(origin, socket).await,
+            Err(error) => {
+                let address = address.to_string();
+                last = FetchError::Connect { address, error };
+            }
+        }
+    }
+    Err(last)
+}
+
+/// A connection of any kind.
+trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+async fn connect(address: &Address, tls: Option<&Tls>) -> io::Result<Box<dyn Socket>> {
+    let socket: Box<dyn Socket> = match address {
+        Address::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
+    };
+    let Some(tls) = tls else {
+        return Ok(socket);
+    };
+    let connector = TlsConnector::from(Arc::clone(&tls.config));
+    let socket = connector.connect(tls.server_name.clone(), socket).await?;
+    Ok(Box::new(socket))
+}
+
+async fn ask(origin: &Origin, socket: Box<dyn Socket>) -> Result<Fetched, FetchError> {
+    let broken = |error: hyper::Error| FetchError::Answer(error.into());
+    let (mut sender, connection) = http1::handshake(TokioIo::new(socket))
+        .await
+        .map_err(broken)?;
+    let request = Request::get(&origin.path)
+        .header(HOST, &origin.host)
+        .header(USER_AGENT, "gateway")
+        .header(ACCEPT, "application/json")
+        .header(CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| FetchError::Answer(error.into()))?;
+    let mut answer = pin!(async move {
+        let response = sender.send_request(request).await.map_err(broken)?;
+        if response.status() != StatusCode::OK {
+            return Err(FetchError::Status(response.status()));
+        }
+        let max_age = max_age(response.headers());
+        let body = Limited::new(response.into_body(), JWKS_BYTES).collect();
+        let body = body.await.map_err(FetchError::Answer)?.to_bytes().to_vec();
+        Ok(Fetched { body, max_age })
+    });
+    let mut connection = pin!(connection);
+    let mut is_open = true;
+    loop {
+        tokio::select! {
+            answer = &mut answer => return answer,
+            // The answer says better what it ended with.
+            _ = &mut connection, if is_open => is_open = false,
+        }
+    }
+}
+
+/// `max-age` of Cache-Control (RFC 9111 section 5.2.2); nothing where the answer must not be kept.
+fn max_age(headers: &HeaderMap) -> Option<Duration> {
+    let values = headers.get_all(CACHE_CONTROL).into_iter();
+    let values = values.filter_map(|value| value.to_str().ok());
+    let mut max_age = None;
+    for directive in values.flat_map(|value| value.split(',')) {
+        let (name, argument) = directive.split_once('=').unwrap_or((directive, ""));
+        match name.trim().to_ascii_lowercase().as_str() {
+            "no-store" | "no-cache" => return Some(Duration::ZERO),
+            "max-age" => {
+                let seconds = argument.trim().trim_matches('"').parse();
+                max_age = max_age.or(seconds.ok().map(Duration::from_secs));
+            }
+            _ => {}
+        }
+    }
+    max_age
+}
+
+#[cfg(test)]
+mod tests;

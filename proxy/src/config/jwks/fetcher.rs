@@ -1,0 +1,99 @@
+//! Fetches the key sets of the configuration in force, for as long as it is.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::task::{JoinError, JoinSet};
+use tracing::{error, warn};
+
+use super::bell::{Bell, bell};
+use super::fetch::{FetchError, Fetched, fetch};
+use super::key_sets::{KeySets, SetId};
+use super::origin::Origin;
+use crate::config::Snapshot;
+use crate::config::compile::RemoteKeys;
+use crate::config::dns::Resolver;
+use crate::limits::JWKS_FIRST_WAIT;
+use crate::policy::jwt::Wake;
+
+type Fetch = (SetId, Result<Fetched, FetchError>);
+
+/// Fetches key sets. Needs a Tokio runtime around it.
+#[derive(Debug)]
+pub struct Fetcher {
+    key_sets: KeySets,
+    fetches: JoinSet<Fetch>,
+    bell: Bell,
+}
+
+impl Fetcher {
+    /// A fetcher, and how shards ask it for newer keys.
+    #[must_use]
+    pub fn new() -> (Self, Option<Wake>) {
+        let (wake, bell) = match bell() {
+            Ok((wake, bell)) => (Some(wake), bell),
+            Err(error) => {
+                warn!(%error, "shards cannot ask for newer keys, which are fetched in their time alone");
+                (None, Bell::silent())
+            }
+        };
+        let fetcher = Self {
+            key_sets: KeySets::default(),
+            fetches: JoinSet::new(),
+            bell,
+        };
+        (fetcher, wake)
+    }
+
+    /// Takes the key sets of a configuration, begins to fetch the new ones, and waits for them, but
+    /// not for long: its first requests should be verified.
+    pub async fn want(&mut self, remote: &[RemoteKeys], snapshot: &Snapshot, resolver: &Resolver) {
+        self.key_sets.want(remote, Instant::now());
+        self.fetch_due(snapshot, resolver);
+        let deadline = tokio::time::Instant::now() + JWKS_FIRST_WAIT;
+        while !self.key_sets.settled() {
+            let Ok(Some(fetch)) = tokio::time::timeout_at(deadline, self.fetches.join_next()).await
+            else {
+                break;
+            };
+            self.take(fetch);
+        }
+    }
+
+    /// Begins to fetch what is due.
+    pub fn fetch_due(&mut self, snapshot: &Snapshot, resolver: &Resolver) {
+        for (id, location) in self.key_sets.take_due(Instant::now()) {
+            let origin = Origin::of(&location, snapshot);
+            let resolver = resolver.clone();
+            self.fetches.spawn(async move {
+                let fetched = match origin {
+                    Ok(origin) => fetch(origin, resolver).await,
+                    Err(error) => Err(error),
+                };
+                (id, fetched)
+            });
+        }
+    }
+
+    /// Waits until there may be something new to fetch. May be given up and called again.
+    pub async fn changed(&mut self) {
+        tokio::select! {
+            Some(fetch) = self.fetches.join_next() => self.take(fetch),
+            () = self.bell.rung() => {}
+        }
+    }
+
+    /// When to fetch again.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.key_sets.next_due()
+    }
+
+    fn take(&mut self, fetch: Result<Fetch, JoinError>) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix_time = since.map_or(0, |since| since.as_secs().cast_signed());
+        match fetch {
+            Ok((id, fetched)) => self.key_sets.take(id, fetched, Instant::now(), unix_time),
+            Err(error) => error!(%error, "a fetch of keys ended badly; please report it"),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Which key sets are wanted, what they came to, and when each is fetched again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ring::digest;
+use tracing::{info, warn};
+use xds::model::JwksLocation;
+
+use super::fetch::{FetchError, Fetched};
+use crate::config::compile::RemoteKeys;
+use crate::limits::{
+    JWKS_REFRESH, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX, JWKS_TTL_MIN,
+};
+use crate::policy::jwt::{KeySet, Provenance};
+
+/// The key sets of a configuration.
+#[derive(Debug, Default)]
+pub(super) struct KeySets {
+    sets: Vec<Set>,
+    next: u64,
+}
+
+/// Names a key set while it is fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SetId(u64);
+
+#[derive(Debug)]
+struct Set {
+    id: SetId,
+    remote: RemoteKeys,
+    state: State,
+    /// Since the last answer.
+    failures: u32,
+    /// No question of a shard is followed before.
+    patient_until: Instant,
+    /// The keys in force, and the hash of their text: the same text is no change.
+    keys: Option<(digest::Digest, Arc<KeySet>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// To be fetched at this time.
+    Due(Instant),
+    /// Being fetched.
+    Asked,
+}
+
+impl KeySets {
+    /// Takes the key sets of a configuration. New ones are due at once; others are forgotten.
+    pub(super) fn want(&mut self, remote: &[RemoteKeys], now: Instant) {
+        let is = |set: &Set, remote: &RemoteKeys| Arc::ptr_eq(&set.remote.source, &remote.source);
+        self.sets
+            .retain(|set| remote.iter().any(|remote| is(set, remote)));
+        for remote in remote {
+            if self.sets.iter().any(|set| is(set, remote)) {
+                continue;
+            }
+            self.next += 1;
+            self.sets.push(Set {
+                id: SetId(self.next),
+                remote: remote.clone(),
+                state: State::Due(now),
+                failures: 0,
+                patient_until: now,
+                keys: None,
+            });
+        }
+    }
+
+    /// Takes the key sets that are to be fetched now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<(SetId, JwksLocation)> {
+        let mut due = Vec::new();
+        for set in &mut self.sets {
+            if set.due().is_some_and(|at| at <= now) {
+                if set.remote.source.is_asked() {
+                    set.patient_until = now + JWKS_REFRESH;
+                }
+                set.state = State::Asked;
+                due.push((set.id, set.remote.location.clone()));
+            }
+        }
+        due
+    }
+
+    /// When the next one is to be fetched.
+    #[must_use]
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.sets.iter().filter_map(Set::due).min()
+    }
+
+    /// Takes what a fetch brought, and gives it to the shards. A failure leaves them what they have.
+    /// `unix_time` is in seconds.
+    pub(super) fn take(
+        &mut self,
+        id: SetId,
+        result: Result<Fetched, FetchError>,
+        now: Instant,
+        unix_time: i64,
+    ) {
+        // It may have gone from the configuration meanwhile.
+        let Some(set) = self.sets.iter_mut().find(|set| set.id == id) else {
+            return;
+        };
+        match result {
+            Ok(fetched) => set.take(&fetched, now, unix_time),
+            Err(error) => set.fail(&error, now),
+        }
+    }
+
+    /// Whether every set was fetched or could not be.
+    #[must_use]
+    pub(super) fn settled(&self) -> bool {
+        let mut sets = self.sets.iter();
+        sets.all(|set| set.keys.is_some() || set.failures > 0)
+    }
+}
+
+impl Set {
+    /// When it is to be fetched: in its time, or when a shard asks. One that cannot be fetched has
+    /// its own times, whoever asks.
+    fn due(&self) -> Option<Instant> {
+        let State::Due(at) = self.state else {
+            return None;
+        };
+        let asked = self.failures == 0 && self.remote.source.is_asked();
+        Some(if asked {
+            at.min(self.patient_until)
+        } else {
+            at
+        })
+    }
+
+    fn take(&mut self, fetched: &Fetched, now: Instant, unix_time: i64) {
+        let hash = digest::digest(&digest::SHA256, &fetched.body);
+        let known = self.keys.as_ref();
+        let known = known.filter(|(known, _)| known.as_ref() == hash.as_ref());
+        let keys = match known {
+            Some((_, keys)) => Arc::clone(keys),
+            None => match KeySet::parse(&fetched.body, Provenance::Fetched) {
+                Ok(keys) => Arc::new(keys),
+                Err(error) => return self.fail(&error, now),
+            },
+        };
+        if known.is_none() || self.failures > 0 {
+            let (number, unusable) = (keys.len(), keys.unusable());
+            info!(from = ?self.remote.location, keys = number, unusable, "keys fetched");
+        }
+        let believed = i64::try_from(JWKS_TTL_MAX.as_secs()).unwrap_or(i64::MAX);
+        let good_until = unix_time.saturating_add(believed);
+        self.remote.source.publish(Arc::clone(&keys), good_until);
+        self.keys = Some((hash, keys));
+        self.failures = 0;
+        let ttl = self.remote.cache.or(fetched.max_age).unwrap_or(JWKS_TTL);
+        self.wait(now, ttl.clamp(JWKS_TTL_MIN, JWKS_TTL_MAX));
+    }
+
+    fn fail(&mut self, error: &dyn std::error::Error, now: Instant) {
+        if self.failures == 0 {
+            let advice = if self.keys.is_some() {
+                "keys cannot be fetched; those that are known stay in use for a day, and it is \
+                 tried again"
+            } else {
+                "keys cannot be fetched, so that tokens cannot be verified and requests get 503; \
+                 check that the address answers GET with a JWKS. It is tried again"
+            };
+            warn!(from = ?self.remote.location, %error, "{advice}");
+        }
+        let doubled = JWKS_RETRY.saturating_mul(2_u32.saturating_pow(self.failures));
+        self.failures = self.failures.saturating_add(1);
+        self.wait(now, doubled.min(JWKS_RETRY_MAX));
+    }
+
+    fn wait(&mut self, now: Instant, wait: Duration) {
+        self.state = State::Due(now + wait);
+        // Questions that came meanwhile were about older keys.
+        self.remote.source.take_asked();
+    }
+}
+
+#[cfg(test)]
+mod tests;

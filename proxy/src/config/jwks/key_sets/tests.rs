@@ -1,0 +1,189 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use xds::model::JwksLocation;
+
+use super::{KeySets, SetId};
+use crate::config::compile::RemoteKeys;
+use crate::config::jwks::fetch::{FetchError, Fetched};
+use crate::policy::jwt::KeySource;
+
+const EMPTY: &str = r#"{"keys":[]}"#;
+const OTHER: &str = r#"{"keys":[ ]}"#;
+
+fn remote(url: &str, cache: Option<u64>) -> RemoteKeys {
+    RemoteKeys {
+        location: JwksLocation::Url(url.to_owned()),
+        cache: cache.map(Duration::from_secs),
+        source: Arc::new(KeySource::pending(None)),
+    }
+}
+
+fn fetched(body: &str, max_age: Option<u64>) -> Fetched {
+    Fetched {
+        body: body.as_bytes().to_vec(),
+        max_age: max_age.map(Duration::from_secs),
+    }
+}
+
+/// One key set, and its time.
+struct One {
+    sets: KeySets,
+    remote: RemoteKeys,
+    begin: Instant,
+    id: SetId,
+}
+
+impl One {
+    /// It is being fetched.
+    fn asked(cache: Option<u64>) -> Self {
+        let (mut sets, remote, begin) = (KeySets::default(), remote("u", cache), Instant::now());
+        sets.want(std::slice::from_ref(&remote), begin);
+        assert!(!sets.settled());
+        let due = sets.take_due(begin);
+        let [(id, _)] = due.as_slice() else {
+            panic!("one is due: {due:?}");
+        };
+        Self {
+            id: *id,
+            sets,
+            remote,
+            begin,
+        }
+    }
+
+    fn at(&self, seconds: u64) -> Instant {
+        self.begin + Duration::from_secs(seconds)
+    }
+
+    /// Takes an answer at a second of monotonic and of Unix time.
+    fn take(&mut self, seconds: u64, fetched: Fetched) {
+        let (now, unix) = (self.at(seconds), seconds.cast_signed());
+        self.sets.take(self.id, Ok(fetched), now, unix);
+    }
+
+    /// Takes a failure.
+    fn fail(&mut self, seconds: u64) {
+        let error = FetchError::Status(StatusCode::NOT_FOUND);
+        self.sets
+            .take(self.id, Err(error), self.at(seconds), seconds.cast_signed());
+    }
+
+    /// The second at which it is due.
+    fn due(&self) -> Option<u64> {
+        let due = self.sets.next_due()?;
+        Some(due.duration_since(self.begin).as_secs())
+    }
+
+    fn version(&self, unix_time: i64) -> Option<u64> {
+        self.remote.source.version(unix_time)
+    }
+}
+
+#[test]
+fn a_key_set_is_fetched_again_when_its_time_is_over() {
+    for (cache, max_age, expected) in [
+        (None, None, 300),
+        (None, Some(600), 600),
+        (None, Some(0), 60),
+        (None, Some(1_000_000), 86_400),
+        (Some(120), Some(600), 120),
+        (Some(1), None, 60),
+        (Some(1_000_000), None, 86_400),
+    ] {
+        let mut one = One::asked(cache);
+        assert_eq!(one.due(), None, "one fetch at a time");
+        assert!(one.sets.take_due(one.at(9)).is_empty());
+        one.take(0, fetched(EMPTY, max_age));
+        assert!(one.sets.settled());
+        assert_eq!(one.due(), Some(expected));
+        assert!(one.sets.take_due(one.at(expected - 1)).is_empty());
+        assert_eq!(one.sets.take_due(one.at(expected)).len(), 1);
+    }
+}
+
+#[test]
+fn a_failure_keeps_the_keys_for_a_day_and_waits_longer_each_time() {
+    let mut one = One::asked(None);
+    assert_eq!(one.version(0), None);
+    one.take(0, fetched(EMPTY, None));
+    let version = one.version(0);
+    assert!(version.is_some());
+    let mut now = 300;
+    for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+        one.sets.take_due(one.at(now));
+        one.fail(now);
+        assert_eq!(one.due(), Some(now + wait));
+        now += wait;
+    }
+    assert_eq!(one.version(86_399), version);
+    assert_eq!(one.version(86_400), None);
+    one.sets.take_due(one.at(now));
+    one.take(now, fetched(EMPTY, None));
+    assert_eq!(one.version(86_400), version, "the same text is no change");
+    assert_eq!(one.due(), Some(now + 300));
+}
+
+#[test]
+fn what_is_no_key_set_is_a_failure_too() {
+    let mut one = One::asked(None);
+    one.take(0, fetched("<html>", None));
+    assert!(one.sets.settled());
+    assert_eq!((one.version(0), one.due()), (None, Some(1)));
+    one.sets.take_due(one.at(1));
+    one.take(1, fetched(EMPTY, None));
+    let version = one.version(1);
+    one.sets.take_due(one.at(301));
+    one.take(301, fetched("<html>", None));
+    assert_eq!(one.version(301), version);
+}
+
+#[test]
+fn another_text_is_another_version() {
+    let mut one = One::asked(None);
+    one.take(0, fetched(EMPTY, None));
+    let before = one.version(0);
+    one.sets.take_due(one.at(300));
+    one.take(300, fetched(OTHER, None));
+    assert_ne!(one.version(300), before);
+}
+
+#[test]
+fn shards_that_ask_are_followed_every_thirty_seconds() {
+    let mut one = One::asked(None);
+    one.remote.source.ask();
+    one.take(0, fetched(EMPTY, None));
+    assert_eq!(one.due(), Some(300), "they asked for what has come now");
+    one.remote.source.ask();
+    assert_eq!(one.sets.take_due(one.at(10)).len(), 1);
+    assert_eq!(one.due(), None);
+    one.take(11, fetched(EMPTY, None));
+    one.remote.source.ask();
+    assert_eq!(one.due(), Some(40));
+    assert!(one.sets.take_due(one.at(39)).is_empty());
+    assert_eq!(one.sets.take_due(one.at(40)).len(), 1);
+    one.fail(40);
+    one.remote.source.ask();
+    assert_eq!(one.due(), Some(41), "a failure has its own times");
+}
+
+#[test]
+fn sets_that_are_gone_are_forgotten_and_others_go_on() {
+    let begin = Instant::now();
+    let (first, second) = (remote("first", None), remote("second", None));
+    let mut sets = KeySets::default();
+    sets.want(&[first.clone(), second.clone()], begin);
+    let due = sets.take_due(begin);
+    assert_eq!(due.len(), 2);
+    sets.want(std::slice::from_ref(&second), begin);
+    assert!(
+        sets.take_due(begin).is_empty(),
+        "the other one is asked for already"
+    );
+    for (id, _) in due {
+        sets.take(id, Ok(fetched(EMPTY, None)), begin, 0);
+    }
+    assert_eq!(first.source.version(0), None);
+    assert!(second.source.version(0).is_some());
+}

@@ -1,0 +1,291 @@
+//! HTTP/2 from clients: one task drives a connection, and each of its streams is a task that takes
+//! the request path of any other request.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Ping, PingPong, Reason, RecvStream};
+use http::Request;
+
+use crate::channel::Channel;
+use crate::http::h1::HeadLimits;
+use crate::http::h2::guard::Peer;
+use crate::http::h2::io::{Io, Link};
+use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
+use crate::http::h2::request::{Follows, take_in};
+use crate::http::h2::stream::Stream;
+use crate::http::h2::usage::InUse;
+use crate::limits::{
+    H2_CONNECTION_WINDOW_BYTES, H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS,
+    Limits,
+};
+use crate::net::Buffer;
+use crate::request::{self, After};
+use crate::shard::Shard;
+use crate::shard::deadline::Deadline;
+use crate::shard::fence::fenced;
+use crate::shard::tasks::Purpose;
+
+use super::answer;
+use super::connection::{Client, Next, Shared};
+
+/// Serves a connection until it ends. `early` is what came of it already, the preface included.
+pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client, early: Buffer) {
+    let Some(limits) = limits(shard, client.bind) else {
+        return;
+    };
+    let Channel::Socket(socket) = &client.stream else {
+        return;
+    };
+    let writes = Deadline::new(shard, socket.fd());
+    let deadlines = Deadlines {
+        reads: &client.deadline,
+        writes: &writes,
+    };
+    let pace = Pace {
+        head: limits.head_timeout,
+        idle: limits.keep_alive_timeout,
+        write: limits.write_idle_timeout,
+        parks: Parks::Yes,
+    };
+    let link = Link::new(shard, socket, deadlines, pace, Peer::Client, early);
+    if let Some(connection) = shake_hands(&link, &limits).await {
+        let mut driver = Driver {
+            shard,
+            client,
+            streams: client.shared(),
+            link: &link,
+            limits,
+            connection,
+            pings: None,
+            requests: 0,
+            ending: Ending::None,
+        };
+        driver.pings = driver.connection.ping_pong();
+        driver.run().await;
+    }
+    link.linger().await;
+}
+
+/// What holds before the request's listener is known; `None` where the bind is gone.
+fn limits(shard: &Shard, bind: u32) -> Option<Limits> {
+    let snapshot = shard.config.load();
+    Some(snapshot.bind(bind)?.limits)
+}
+
+async fn shake_hands<'l, 'a>(
+    link: &'l Link<'a>,
+    limits: &Limits,
+) -> Option<Connection<Io<'l, 'a>, Bytes>> {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(H2_STREAMS)
+        .initial_window_size(H2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .max_frame_size(H2_FRAME_BYTES)
+        .max_header_list_size(limits.head_bytes)
+        .max_send_buffer_size(H2_SEND_BYTES)
+        .enable_connect_protocol();
+    let mut shaking = pin!(builder.handshake(link.io()));
+    poll_fn(|context| {
+        link.keep_pace(context);
+        match (shaking.as_mut().poll(context), link.verdict()) {
+            (Poll::Ready(shaken), _) => Poll::Ready(shaken.ok()),
+            // The preface is worth waiting for where it is there: who sent it can be told why.
+            (Poll::Pending, Some(_)) if !link.has_bytes() => Poll::Ready(None),
+            (Poll::Pending, _) => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Whether a connection is being brought to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    None,
+    /// Streams that are open may end (RFC 9113 section 6.8).
+    Gracefully,
+    /// It is told why, and that is all.
+    AtOnce,
+}
+
+/// What drives one connection.
+struct Driver<'l, 'a> {
+    shard: &'a Rc<Shard>,
+    client: &'a Client,
+    /// What its streams have of it.
+    streams: Shared,
+    link: &'l Link<'a>,
+    limits: Limits,
+    connection: Connection<Io<'l, 'a>, Bytes>,
+    pings: Option<PingPong>,
+    requests: u64,
+    ending: Ending,
+}
+
+type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
+
+impl Driver<'_, '_> {
+    async fn run(&mut self) {
+        poll_fn(|context| {
+            self.client.listen_for_drain(context.waker());
+            Poll::Ready(())
+        })
+        .await;
+        while let Some((request, respond)) = poll_fn(|context| self.poll(context)).await {
+            self.requests = self.requests.saturating_add(1);
+            self.serve(request, respond);
+        }
+    }
+
+    /// Goes on until there is a request, or the end.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
+        self.link.keep_pace(context);
+        if self.has_to_retire() && self.ending == Ending::None {
+            self.ending = Ending::Gracefully;
+            self.connection.graceful_shutdown();
+        }
+        self.ask_for_sign_of_life(context);
+        let mut polled = self.connection.poll_accept(context);
+        if let Some(verdict) = self.link.verdict()
+            && self.ending != Ending::AtOnce
+        {
+            self.ending = Ending::AtOnce;
+            self.connection.abrupt_shutdown(self.reason(verdict));
+            polled = self.connection.poll_accept(context);
+        }
+        match polled {
+            Poll::Ready(Some(Ok(accepted))) => Poll::Ready(Some(accepted)),
+            Poll::Ready(Some(Err(error))) => {
+                let client = self.client.hop.address();
+                tracing::debug!(%client, %error, "an HTTP/2 connection broke off");
+                Poll::Ready(None)
+            }
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Whether the connection has had its share, or the shard its time.
+    fn has_to_retire(&self) -> bool {
+        self.shard.draining.get()
+            || self.requests >= self.limits.requests_per_connection.get()
+            || self.client.is_old(self.shard.now())
+            || limits(self.shard, self.client.bind).is_none()
+    }
+
+    fn ask_for_sign_of_life(&mut self, context: &mut Context<'_>) {
+        let Some(pings) = &mut self.pings else { return };
+        // The answer counts as any other bytes do.
+        while matches!(pings.poll_pong(context), Poll::Ready(Ok(_))) {}
+        if self.link.takes_ping() {
+            let _ = pings.send_ping(Ping::opaque());
+        }
+    }
+
+    fn reason(&self, verdict: Verdict) -> Reason {
+        let client = self.client.hop.address();
+        match verdict {
+            Verdict::Abuse(abuse) => {
+                self.shard.note_abuse(abuse, client);
+                Reason::ENHANCE_YOUR_CALM
+            }
+            Verdict::HeadLate | Verdict::Silent => {
+                tracing::debug!(%client, ?verdict, "ended an HTTP/2 connection");
+                Reason::NO_ERROR
+            }
+            Verdict::Idle => Reason::NO_ERROR,
+        }
+    }
+
+    /// Gives a request a task of its own. One whose client has as many as it may, some of them
+    /// reset and not at their end yet, is refused: it has no right to more work than that.
+    fn serve(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        let usage = self.link.usage();
+        if usage.streams() >= H2_STREAMS {
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        let limits = HeadLimits {
+            line_bytes: self.limits.request_line_bytes as usize,
+            head_bytes: self.limits.head_bytes as usize,
+            fields: self.limits.header_fields as usize,
+        };
+        let served = Served {
+            shard: Rc::clone(self.shard),
+            connection: self.streams.clone(),
+            bind: self.client.bind,
+            limits,
+            _in_use: usage.enter(),
+        };
+        let run = served.run(request, respond);
+        monoio::spawn(fenced(self.shard, Purpose::Stream, run));
+    }
+}
+
+/// One stream of a connection.
+struct Served {
+    shard: Rc<Shard>,
+    connection: Shared,
+    bind: u32,
+    limits: HeadLimits,
+    _in_use: InUse,
+}
+
+impl Served {
+    async fn run(self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        let shard = &self.shard;
+        let (parts, body) = request.into_parts();
+        let follows = if body.is_end_stream() {
+            Follows::Nothing
+        } else {
+            Follows::Body
+        };
+        let channel = Channel::H2(Box::new(Stream::accepted(body, respond)));
+        let client = Client::of_stream(shard, channel, self.connection, self.bind);
+        let mut scratch = shard.scratch.take();
+        let mut buffer = shard.buffers.take();
+        let received = &mut scratch.received;
+        let taken = take_in(
+            &parts,
+            follows,
+            &self.limits,
+            &mut received.bytes,
+            &mut received.head,
+        );
+        drop(parts);
+        let next = match taken {
+            Ok(()) => {
+                let handling = request::handle(shard, &client, &mut buffer, &mut scratch);
+                match while_wanted(&client, handling).await {
+                    After::KeepAlive => Next::Close,
+                    After::End(next) => next,
+                }
+            }
+            Err(error) => answer::refuse(shard, &client, error.into()).await,
+        };
+        if next == Next::Reset {
+            client.stream.reset_on_close();
+        }
+        shard.buffers.put(buffer);
+        shard.scratch.put(scratch);
+    }
+}
+
+/// Runs an exchange, and has it look at its client as soon as that resets the stream.
+async fn while_wanted<T>(client: &Client, exchange: impl Future<Output = T>) -> T {
+    let mut exchange = pin!(exchange);
+    let mut gone = false;
+    poll_fn(|context| {
+        let stream = client.stream.as_h2();
+        if !gone && stream.is_some_and(|stream| stream.poll_gone(context).is_ready()) {
+            gone = true;
+            client.deadline.look();
+        }
+        exchange.as_mut().poll(context)
+    })
+    .await
+}

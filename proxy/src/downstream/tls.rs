@@ -1,0 +1,181 @@
+//! The TLS handshake of a client: the listener it wants by SNI, that listener's certificates, and
+//! what was learnt of the client.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustls::HandshakeKind;
+use thiserror::Error;
+use xds::model::Scheme;
+
+use crate::config::{Accepts, Listener};
+use crate::limits::TLS_HANDSHAKE_TIMEOUT;
+use crate::net::{Buffer, HandshakeError, Stream};
+use crate::observe::handshakes::HandshakeFailure;
+use crate::policy::forwarded::Hop;
+use crate::shard::Shard;
+use crate::shard::deadline::Expiry;
+use crate::shard::interned::Interned;
+use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
+use crate::tls::session::Session;
+use crate::tls::{ClientCertificate, ServerTls, TrustDomain};
+
+use super::connection::{Client, Next};
+
+/// What a client's handshake came to.
+#[derive(Debug)]
+pub(crate) struct ClientTls {
+    /// The listener it was with.
+    listener: Interned,
+    /// Whom that listener believed.
+    domain: Arc<TrustDomain>,
+    /// The certificate that the client has shown.
+    pub(crate) certificate: Option<ClientCertificate>,
+}
+
+impl ClientTls {
+    /// Whether a listener would have made the same of it.
+    pub(crate) fn is_for(&self, listener: &Listener) -> bool {
+        let believes_the_same = match &listener.accepts {
+            Accepts::Tls(tls) => *tls.domain == *self.domain,
+            Accepts::Plain | Accepts::Nothing => false,
+        };
+        listener.id == self.listener && believes_the_same
+    }
+}
+
+/// Why a connection ends before its first request.
+#[derive(Debug, Error)]
+enum Refused {
+    #[error("it does not begin with a TLS handshake")]
+    NotTls,
+    #[error("its ClientHello is malformed: {0}")]
+    Hello(#[from] HelloError),
+    #[error("no listener serves the name in its ClientHello")]
+    NoListener,
+    #[error("the TLS of the listener it wants cannot be set up")]
+    NoTls,
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
+    #[error("its TLS handshake took too long")]
+    Late,
+    #[error("it ended before its TLS handshake")]
+    Ended,
+    #[error("it broke off: {0}")]
+    Broken(#[from] io::Error),
+}
+
+impl Refused {
+    fn cause(&self) -> HandshakeFailure {
+        match self {
+            Self::NotTls => HandshakeFailure::NotTls,
+            Self::Hello(_) => HandshakeFailure::Malformed,
+            Self::NoListener => HandshakeFailure::NoListener,
+            Self::NoTls => HandshakeFailure::NotSetUp,
+            Self::Handshake(HandshakeError::Tls(_)) => HandshakeFailure::Refused,
+            Self::Late => HandshakeFailure::Timeout,
+            Self::Handshake(HandshakeError::Broken(_)) | Self::Ended | Self::Broken(_) => {
+                HandshakeFailure::Broken
+            }
+        }
+    }
+}
+
+/// Reads the first message of a new connection, and keeps it in `buffer`. The time for the handshake
+/// runs from here on.
+pub(super) async fn greet(
+    shard: &Shard,
+    client: &Client,
+    buffer: &mut Buffer,
+) -> Result<ClientHello, Next> {
+    client
+        .deadline
+        .arm(Some(TLS_HANDSHAKE_TIMEOUT), Expiry::Disconnect);
+    let hello = read_hello(client, buffer).await;
+    hello.map_err(|why| refuse(shard, client, why))
+}
+
+/// Carries out the handshake of a connection with the listener that it wants, where there is one;
+/// `buffer` has its first bytes, and then the first bytes inside of TLS.
+pub(super) async fn accept(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    listener: Option<&Listener>,
+    buffer: &mut Buffer,
+) -> Result<(), Next> {
+    let accepted = handshake(shard, client, listener, buffer).await;
+    client.deadline.disarm();
+    accepted.map_err(|why| refuse(shard, client, why))
+}
+
+/// How a connection ends before its first request.
+fn refuse(shard: &Shard, client: &Client, why: Refused) -> Next {
+    let why = if client.deadline.expired() {
+        Refused::Late
+    } else {
+        why
+    };
+    shard.counters.handshakes.count_failure(why.cause());
+    tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
+    match why {
+        // An alert is on its way.
+        Refused::Handshake(HandshakeError::Tls(_)) => Next::Linger,
+        _ => Next::Close,
+    }
+}
+
+async fn handshake(
+    shard: &Rc<Shard>,
+    client: &mut Client,
+    listener: Option<&Listener>,
+    buffer: &mut Buffer,
+) -> Result<(), Refused> {
+    let listener = listener.ok_or(Refused::NoListener)?;
+    let Accepts::Tls(tls) = &listener.accepts else {
+        return Err(Refused::NoTls);
+    };
+    let session = Session::server(Arc::clone(&tls.config)).map_err(HandshakeError::from)?;
+    let received = std::mem::replace(buffer, shard.buffers.take());
+    let socket = client.stream.as_socket_mut().ok_or(Refused::NoTls)?;
+    socket
+        .handshake(session, received, buffer, &shard.buffers)
+        .await?;
+    let certificate = certificate(socket, tls);
+    let kind = |session: &Session| session.agreed().handshake_kind();
+    match socket.with_session(kind).flatten() {
+        Some(HandshakeKind::Resumed) => shard.counters.handshakes.resumed.increment(),
+        _ => shard.counters.handshakes.full.increment(),
+    }
+    client.hop = Hop::new(client.hop.address(), Scheme::Https);
+    client.tls = Some(Rc::new(ClientTls {
+        listener: listener.id,
+        domain: Arc::clone(&tls.domain),
+        certificate,
+    }));
+    Ok(())
+}
+
+/// Reads until the buffer holds a whole ClientHello, which stays in it.
+async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello, Refused> {
+    let mut reader = HelloReader::default();
+    loop {
+        match reader.read(buffer.filled())? {
+            Progress::Hello(hello) => return Ok(hello),
+            Progress::NotTls => return Err(Refused::NotTls),
+            Progress::NeedMore => {}
+        }
+        if client.stream.read(buffer).await? == 0 {
+            return Err(Refused::Ended);
+        }
+    }
+}
+
+fn certificate(socket: &Stream, tls: &ServerTls) -> Option<ClientCertificate> {
+    let verifier = tls.clients.as_deref()?;
+    let read = |session: &Session| {
+        let chain = session.agreed().peer_certificates()?;
+        ClientCertificate::read(chain, verifier)
+    };
+    socket.with_session(read).flatten()
+}

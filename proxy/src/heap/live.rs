@@ -1,0 +1,106 @@
+//! The sampled allocations that are not freed yet.
+//!
+//! A table of fixed size in buckets of one cache line. Freeing has to ask for every address whether
+//! it was sampled; one byte a bucket, which counts what is in it, answers that for nearly all.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use super::stacks::{self, StackId, Weight};
+
+/// Buckets; with eight places each, enough for 32 GiB at one sample in 512 KiB.
+const BUCKETS: usize = 1 << 13;
+/// Places of a bucket: their addresses fill a cache line.
+const PLACES: usize = 8;
+
+static PRESENT: [AtomicU8; BUCKETS] = [const { AtomicU8::new(0) }; BUCKETS];
+static TABLE: [Bucket; BUCKETS] = [const { Bucket::empty() }; BUCKETS];
+
+#[repr(align(64))]
+struct Bucket {
+    addresses: [AtomicUsize; PLACES],
+    samples: [Sample; PLACES],
+}
+
+struct Sample {
+    stack: AtomicUsize,
+    objects: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Stands in a place between its being taken and its being filled; no allocation is there.
+const TAKEN: usize = 1;
+
+/// Remembers a sampled allocation until it is freed. One that finds no place counts as live for good:
+/// better than a leak that does not show.
+pub(super) fn note(address: *mut u8, stack: StackId, weight: Weight) {
+    let at = bucket_of(address);
+    let bucket = &TABLE[at];
+    for (place, sample) in bucket.addresses.iter().zip(&bucket.samples) {
+        let taken = place.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_ok() {
+            sample.stack.store(stack.to_number(), Ordering::Relaxed);
+            sample.objects.store(weight.objects, Ordering::Relaxed);
+            sample.bytes.store(weight.bytes, Ordering::Relaxed);
+            PRESENT[at].fetch_add(1, Ordering::Relaxed);
+            place.store(address.addr(), Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// How many are remembered.
+pub(super) fn count() -> u64 {
+    let present = PRESENT.iter();
+    present
+        .map(|count| u64::from(count.load(Ordering::Relaxed)))
+        .sum()
+}
+
+/// Counts an allocation that is about to be freed, if it was sampled. Whoever frees an allocation was
+/// given its address by whoever made it, so what that thread wrote here is seen.
+pub(super) fn note_freed(address: *mut u8) {
+    let at = bucket_of(address);
+    if PRESENT[at].load(Ordering::Relaxed) != 0 {
+        look_for(at, address);
+    }
+}
+
+#[cold]
+fn look_for(at: usize, address: *mut u8) {
+    let bucket = &TABLE[at];
+    for (place, sample) in bucket.addresses.iter().zip(&bucket.samples) {
+        if place.load(Ordering::Acquire) != address.addr() {
+            continue;
+        }
+        let stack = StackId::of_number(sample.stack.load(Ordering::Relaxed));
+        let weight = Weight {
+            objects: sample.objects.load(Ordering::Relaxed),
+            bytes: sample.bytes.load(Ordering::Relaxed),
+        };
+        PRESENT[at].fetch_sub(1, Ordering::Relaxed);
+        place.store(0, Ordering::Release);
+        return stacks::note_freed(stack, weight);
+    }
+}
+
+/// Fibonacci hashing; allocations are aligned to 16 bytes.
+fn bucket_of(address: *mut u8) -> usize {
+    let mixed = (address.addr() as u64 >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bucket = mixed >> (u64::BITS - BUCKETS.trailing_zeros());
+    usize::try_from(bucket).unwrap_or_default()
+}
+
+impl Bucket {
+    const fn empty() -> Self {
+        Self {
+            addresses: [const { AtomicUsize::new(0) }; PLACES],
+            samples: [const {
+                Sample {
+                    stack: AtomicUsize::new(0),
+                    objects: AtomicU64::new(0),
+                    bytes: AtomicU64::new(0),
+                }
+            }; PLACES],
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Where the process's memory comes from, by samples: cheap enough to be always on.
+//!
+//! [`Sampled`] wraps the allocator. Each thread counts the bytes that it allocates down in a cell of
+//! its own, and where the count runs out (every 512 KiB on average, at exponentially distributed
+//! distances, so that no pattern of sizes is missed) notes the stack and, until it is freed, the
+//! allocation. So a sample of size s stands for 1 / (1 - e^(-s/512 KiB)) allocations of its size, and
+//! what is noted is scaled by that, as Go's and tcmalloc's profiles are.
+//!
+//! Nothing in here allocates, locks or waits: it runs inside of every allocation.
+
+mod live;
+mod stacks;
+mod thread;
+mod walk;
+
+use std::alloc::{GlobalAlloc, Layout};
+
+pub use self::stacks::{Amount, Stack, stacks};
+pub use self::thread::{Samples, Sampling, samples, sampling, set_sampling};
+
+/// An allocator whose allocations are sampled.
+#[derive(Debug, Default)]
+pub struct Sampled<A>(A);
+
+impl<A> Sampled<A> {
+    /// Wraps an allocator.
+    pub const fn new(allocator: A) -> Self {
+        Self(allocator)
+    }
+}
+
+#[expect(unsafe_code, reason = "the interface of allocators")]
+// SAFETY: every call goes on to the wrapped allocator as it came; what is done besides looks at
+// addresses and sizes alone, and neither allocates nor unwinds.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises are passed on.
+        let address = unsafe { self.0.alloc(layout) };
+        thread::note_allocated(address, layout.size());
+        address
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let address = unsafe { self.0.alloc_zeroed(layout) };
+        thread::note_allocated(address, layout.size());
+        address
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // First, since another thread may be given the address as soon as it is free.
+        live::note_freed(address);
+        // SAFETY: as above.
+        unsafe { self.0.dealloc(address, layout) };
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        live::note_freed(address);
+        // SAFETY: as above.
+        let moved = unsafe { self.0.realloc(address, layout, size) };
+        thread::note_allocated(moved, size);
+        moved
+    }
+}

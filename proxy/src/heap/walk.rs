@@ -1,0 +1,140 @@
+//! The stack of the calling thread, by its frame pointers (the build forces them).
+
+#![expect(
+    unsafe_code,
+    reason = "frame pointers are read, and the stack they lie on"
+)]
+
+use std::cell::Cell;
+
+/// Frames of a stack that are looked at: deep enough for async code, whose frames are many.
+pub(super) const FRAMES: usize = 48;
+
+/// Return addresses, the innermost first.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frames {
+    addresses: [usize; FRAMES],
+    depth: usize,
+}
+
+impl Frames {
+    /// The addresses.
+    pub(super) fn addresses(&self) -> &[usize] {
+        &self.addresses[..self.depth]
+    }
+}
+
+/// The frame pointer of the function that says so: a call would have a frame of its own.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! frame_pointer {
+    () => {{
+        let frame: usize;
+        // SAFETY: copies a register.
+        unsafe { std::arch::asm!("mov {}, rbp", out(reg) frame, options(nomem, nostack)) };
+        frame
+    }};
+}
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+macro_rules! frame_pointer {
+    () => {{
+        let frame: usize;
+        // SAFETY: copies a register.
+        unsafe { std::arch::asm!("mov {}, x29", out(reg) frame, options(nomem, nostack)) };
+        frame
+    }};
+}
+/// Nothing is walked where the layout of frames is not known.
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+macro_rules! frame_pointer {
+    () => {
+        usize::MAX
+    };
+}
+
+/// Walks the stack of this thread. Ends early where code without frame pointers comes.
+#[inline(never)]
+pub(super) fn stack() -> Frames {
+    let mut frames = Frames {
+        addresses: [0; FRAMES],
+        depth: 0,
+    };
+    let end = stack_end();
+    let mut frame: usize = frame_pointer!();
+    while frames.depth < FRAMES
+        && frame.is_multiple_of(align_of::<usize>())
+        && frame.saturating_add(RECORD) <= end
+    {
+        // SAFETY: the record lies on this thread's stack, between the frame of this function and
+        // the stack's end, and is aligned.
+        let [outer, address] = unsafe { *std::ptr::with_exposed_provenance::<[usize; 2]>(frame) };
+        if address == 0 {
+            break;
+        }
+        frames.addresses[frames.depth] = address;
+        frames.depth += 1;
+        // Stacks grow down. Whatever else is in there is no frame pointer.
+        if outer <= frame {
+            break;
+        }
+        frame = outer;
+    }
+    frames
+}
+
+/// What a function saves of its caller: frame pointer and return address.
+const RECORD: usize = size_of::<[usize; 2]>();
+
+thread_local! {
+    /// Where this thread's stack ends; 0 before it was asked.
+    static STACK_END: Cell<usize> = const { Cell::new(0) };
+}
+
+fn stack_end() -> usize {
+    if STACK_END.get() == 0 {
+        // One that cannot be told is 1: no frame lies below it.
+        STACK_END.set(ask_stack_end().unwrap_or(1));
+    }
+    STACK_END.get()
+}
+
+fn ask_stack_end() -> Option<usize> {
+    let mut attributes = std::mem::MaybeUninit::uninit();
+    let (mut start, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are initialised by the first call, used only where it did so, and
+    // destroyed once. libc allocates in these calls from its own heap, not from ours.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let told = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (told == 0).then(|| start.addr().saturating_add(size))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stack;
+
+    #[inline(never)]
+    fn deeper(levels: usize) -> usize {
+        if levels == 0 {
+            return std::hint::black_box(stack().addresses().len());
+        }
+        std::hint::black_box(deeper(levels - 1))
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no frame pointers")]
+    fn every_call_is_a_frame() {
+        let (shallow, deep) = (deeper(1), deeper(11));
+        assert_eq!(deep - shallow, 10, "{shallow} and {deep} frames");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no frame pointers")]
+    fn a_threads_stack_is_walked_to_its_end_and_no_further() {
+        let depth = std::thread::spawn(|| deeper(0)).join().expect("walks");
+        assert!((3..super::FRAMES).contains(&depth), "{depth} frames");
+    }
+}

@@ -1,0 +1,112 @@
+//! The little of gRPC that a proxy has to know: its content type, its timeout, its status.
+
+use std::time::Duration;
+
+use super::h1::encode::field;
+use super::h2::trailers::pairs;
+
+/// Whether a message of this content type is gRPC: `application/grpc`, alone or with `+` and what
+/// its messages are in. (`application/grpc-web` is HTTP to everybody but its ends.)
+#[must_use]
+pub fn is_grpc(content_type: &[u8]) -> bool {
+    let Some((name, rest)) = content_type.split_at_checked(CONTENT_TYPE.len()) else {
+        return false;
+    };
+    name.eq_ignore_ascii_case(CONTENT_TYPE) && matches!(rest, [] | [b'+' | b';' | b' ', ..])
+}
+
+/// Takes a `grpc-timeout`: up to eight digits and a unit. `None` where it is not one; then none
+/// holds.
+#[must_use]
+pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let count: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(match unit {
+        b'H' => Duration::from_secs(count.saturating_mul(3600)),
+        b'M' => Duration::from_secs(count.saturating_mul(60)),
+        b'S' => Duration::from_secs(count),
+        b'm' => Duration::from_millis(count),
+        b'u' => Duration::from_micros(count),
+        b'n' => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+/// Takes the value of a `grpc-status`.
+#[must_use]
+pub fn parse_status(value: &[u8]) -> Option<u32> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// The status among trailers: lines, each ended by CRLF.
+#[must_use]
+pub fn status_of_trailers(lines: &[u8]) -> Option<u32> {
+    let mut found = pairs(lines).filter(|(name, _)| name.eq_ignore_ascii_case(b"grpc-status"));
+    parse_status(found.next()?.1)
+}
+
+/// Appends the lines that tell a gRPC client of a failure, in place of any body and its type.
+pub fn write_failure(status: u8, message: &[u8], lines: &mut Vec<u8>) {
+    field(lines, b"content-type", CONTENT_TYPE);
+    field(
+        lines,
+        b"grpc-status",
+        itoa::Buffer::new().format(status).as_bytes(),
+    );
+    field(lines, b"grpc-message", message);
+}
+
+const CONTENT_TYPE: &[u8] = b"application/grpc";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{is_grpc, parse_timeout, status_of_trailers, write_failure};
+
+    #[test]
+    fn tells_grpc_from_its_neighbours() {
+        for (value, expected) in [
+            ("application/grpc", true),
+            ("Application/gRPC+proto", true),
+            ("application/grpc;charset=utf-8", true),
+            ("application/grpc-web", false),
+            ("application/grp", false),
+            ("", false),
+        ] {
+            assert_eq!(is_grpc(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn timeouts_are_eight_digits_and_a_unit() {
+        for (value, expected) in [
+            ("1H", Some(Duration::from_hours(1))),
+            ("2M", Some(Duration::from_mins(2))),
+            ("3S", Some(Duration::from_secs(3))),
+            ("99999999m", Some(Duration::from_millis(99_999_999))),
+            ("5u", Some(Duration::from_micros(5))),
+            ("0n", Some(Duration::ZERO)),
+            ("123456789S", None),
+            ("S", None),
+            ("-1S", None),
+            ("1s", None),
+            ("1", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_timeout(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_failure_reads_back() {
+        let mut lines = Vec::new();
+        write_failure(14, b"nobody is there", &mut lines);
+        assert_eq!(status_of_trailers(&lines), Some(14));
+        assert_eq!(status_of_trailers(b"x: y\r\n"), None);
+        assert_eq!(status_of_trailers(b"grpc-status: x\r\n"), None);
+    }
+}

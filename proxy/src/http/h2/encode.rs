@@ -1,0 +1,176 @@
+//! Heads on their way out over HTTP/2, made from what the HTTP/1 encoder makes its own from.
+
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+
+use super::request::WEBSOCKET;
+use super::trailers::push_lines;
+use crate::http::h1::Asked;
+use crate::http::h1::encode::{Answer, DownstreamResponse, UpstreamRequest, takes_trailers};
+use crate::http::head::{Fields, Framing};
+use crate::http::hop_by_hop;
+use crate::http::known::Known;
+
+/// How a switch of protocols is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Switch {
+    /// By an extended CONNECT, where the client wants one (RFC 8441).
+    Tunnel,
+    /// Not at all: a server may ignore the wish (RFC 9110 section 7.8), and this one cannot hear it.
+    Ignored,
+}
+
+/// A request's head, without the fields that `drop` tells of. `None` where HTTP/2 cannot carry it.
+pub fn request(
+    request: &UpstreamRequest<'_>,
+    scheme: &Scheme,
+    switch: Switch,
+    drop: impl Fn(Known, &[u8]) -> bool,
+) -> Option<Request<()>> {
+    let UpstreamRequest { head, bytes, .. } = *request;
+    let tunnel = switch == Switch::Tunnel && asks_for_websocket(request);
+    let mut made = Request::new(());
+    *made.method_mut() = if tunnel {
+        made.extensions_mut()
+            .insert(h2::ext::Protocol::from_static(WEBSOCKET));
+        Method::CONNECT
+    } else {
+        Method::from_bytes(head.method.of(bytes)).ok()?
+    };
+    *made.uri_mut() = uri(request, scheme)?;
+    *made.version_mut() = if made.uri().authority().is_some() {
+        http::Version::HTTP_2
+    } else {
+        // To the `h2` crate: there is no authority to send.
+        http::Version::HTTP_11
+    };
+    let fields = made.headers_mut();
+    copy(fields, &head.fields, bytes, |known, name| {
+        // RFC 8441 section 5.1: the handshake is HTTP/2's own.
+        let replaced = tunnel && name.eq_ignore_ascii_case(b"sec-websocket-key");
+        known == Known::Expect || replaced || drop(known, name)
+    });
+    if let Framing::Length(length) = head.framing {
+        fields.insert(http::header::CONTENT_LENGTH, length.into());
+    }
+    if takes_trailers(&head.fields, bytes) {
+        fields.insert(http::header::TE, HeaderValue::from_static("trailers"));
+    }
+    push_lines(fields, request.append);
+    if tunnel {
+        fields.remove(http::header::SEC_WEBSOCKET_KEY);
+    }
+    Some(made)
+}
+
+/// Whether the client wants to go on in the one protocol that has a way through HTTP/2.
+#[must_use]
+pub fn asks_for_websocket(request: &UpstreamRequest<'_>) -> bool {
+    let protocol = request
+        .head
+        .upgrade
+        .map(|protocol| protocol.of(request.bytes));
+    protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case(WEBSOCKET.as_bytes()))
+}
+
+fn uri(request: &UpstreamRequest<'_>, scheme: &Scheme) -> Option<Uri> {
+    let mut parts = http::uri::Parts::default();
+    let target = PathAndQuery::try_from(request.target).ok();
+    parts.path_and_query = Some(match target {
+        Some(target) => target,
+        None => PathAndQuery::try_from(escaped(request.target)).ok()?,
+    });
+    if !request.host.is_empty() {
+        parts.authority = Some(Authority::try_from(request.host).ok()?);
+        parts.scheme = Some(scheme.clone());
+    }
+    Uri::from_parts(parts).ok()
+}
+
+/// A target with what no URI may hold (RFC 3986 section 2) in its escaped form.
+fn escaped(target: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(target.len());
+    for &byte in target {
+        if byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte) {
+            out.push(byte);
+        } else {
+            let digit = |nibble: u8| b"0123456789ABCDEF".get(usize::from(nibble)).copied();
+            out.push(b'%');
+            out.extend(digit(byte >> 4));
+            out.extend(digit(byte & 0xf));
+        }
+    }
+    out
+}
+
+/// A response's head, without the fields that `drop` tells of.
+pub fn response(
+    response: &DownstreamResponse<'_>,
+    drop: impl Fn(Known, &[u8]) -> bool,
+) -> Response<()> {
+    let DownstreamResponse { head, bytes, .. } = *response;
+    let switched = head.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
+    let mut made = Response::new(());
+    *made.status_mut() = if switched {
+        // RFC 8441 section 5: the tunnel stands.
+        StatusCode::OK
+    } else {
+        StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY)
+    };
+    let fields = made.headers_mut();
+    copy(fields, &head.fields, bytes, |known, name| {
+        let replaced = switched && name.eq_ignore_ascii_case(b"sec-websocket-accept");
+        replaced || drop(known, name)
+    });
+    if let Some(length) = head.content_length {
+        fields.insert(http::header::CONTENT_LENGTH, length.into());
+    }
+    push_lines(fields, response.append);
+    made
+}
+
+/// `100 Continue`.
+#[must_use]
+pub fn go_on() -> Response<()> {
+    let mut made = Response::new(());
+    *made.status_mut() = StatusCode::CONTINUE;
+    made
+}
+
+/// The head of an answer of our own, and the body that goes with it.
+#[must_use]
+pub fn answer<'a>(answer: &Answer<'a>) -> (Response<()>, &'a [u8]) {
+    let mut made = Response::new(());
+    *made.status_mut() = answer.status;
+    let fields = made.headers_mut();
+    let has_body = answer.has_body() && !answer.body.is_empty();
+    if has_body {
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        fields.insert(http::header::CONTENT_TYPE, text);
+        fields.insert(http::header::CONTENT_LENGTH, answer.body.len().into());
+    }
+    push_lines(fields, answer.append);
+    let body = if has_body && answer.asked != Asked::Head {
+        answer.body
+    } else {
+        b""
+    };
+    (made, body)
+}
+
+/// Copies the fields that may pass and that `drop` does not tell of.
+fn copy(map: &mut HeaderMap, fields: &Fields, bytes: &[u8], drop: impl Fn(Known, &[u8]) -> bool) {
+    for field in fields {
+        let name = field.name.of(bytes);
+        if !hop_by_hop::passes(fields, bytes, name, field.known) || drop(field.known, name) {
+            continue;
+        }
+        let value = HeaderValue::from_bytes(field.value.of(bytes));
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), value) {
+            map.append(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

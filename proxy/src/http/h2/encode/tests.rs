@@ -1,0 +1,140 @@
+use http::{HeaderMap, Method, StatusCode, Version as HttpVersion};
+
+use super::{Switch, answer, request, response};
+use crate::http::h1::encode::{Answer, DownstreamResponse, Expectation, Persist, UpstreamRequest};
+use crate::http::h1::{Asked, HeadLimits, HeadScan, parse_request, parse_response};
+use crate::http::head::{RequestHead, ResponseHead, Version};
+
+const LIMITS: HeadLimits = HeadLimits {
+    line_bytes: 1024,
+    head_bytes: 4096,
+    fields: 20,
+};
+
+/// What an HTTP/1 request comes to on its way to `/to`.
+fn sent(head: &str, switch: Switch, target: &str) -> Option<http::Request<()>> {
+    let (mut parsed, mut scan) = (RequestHead::default(), HeadScan::default());
+    parse_request(head.as_bytes(), &LIMITS, &mut scan, &mut parsed).expect("well-formed");
+    let outgoing = UpstreamRequest {
+        head: &parsed,
+        bytes: head.as_bytes(),
+        target: target.as_bytes(),
+        host: b"b.test",
+        expectation: Expectation::Ours,
+        append: b"x-request-id: 7\r\n",
+    };
+    let scheme = http::uri::Scheme::HTTP;
+    request(&outgoing, &scheme, switch, |_, name| {
+        name.eq_ignore_ascii_case(b"x-gone")
+    })
+}
+
+fn text(fields: &HeaderMap) -> Vec<String> {
+    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        format!("{name}: {}", value.as_bytes().escape_ascii())
+    };
+    fields.iter().map(line).collect()
+}
+
+#[test]
+fn a_request_leaves_its_connection_behind() {
+    let head = "POST /x HTTP/1.1\r\nHost: a.test\r\nConnection: x-hop, keep-alive\r\nX-Hop: 1\r\n\
+                X-Gone: 1\r\nAccept: */*\r\nTE: gzip, trailers\r\nContent-Length: 5\r\n\
+                Expect: 100-continue\r\nUpgrade: h2c\r\n\r\n";
+    let made = sent(head, Switch::Ignored, "/to?q").expect("possible");
+    assert_eq!(made.method(), Method::POST);
+    assert_eq!(made.uri(), "http://b.test/to?q");
+    assert_eq!(
+        text(made.headers()),
+        [
+            "accept: */*",
+            "content-length: 5",
+            "te: trailers",
+            "x-request-id: 7"
+        ]
+    );
+}
+
+#[test]
+fn what_no_uri_may_hold_is_escaped() {
+    let made = sent(
+        "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        Switch::Ignored,
+        "/a<b>`c%20|",
+    );
+    assert_eq!(made.expect("possible").uri().path(), "/a%3Cb%3E%60c%20%7C");
+}
+
+#[test]
+fn a_wish_for_a_websocket_is_an_extended_connect() {
+    let head = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                Sec-WebSocket-Key: k\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    let made = sent(head, Switch::Tunnel, "/chat").expect("possible");
+    assert_eq!(
+        (made.method(), made.version()),
+        (&Method::CONNECT, HttpVersion::HTTP_2)
+    );
+    let protocol = made.extensions().get::<h2::ext::Protocol>();
+    assert_eq!(protocol.map(h2::ext::Protocol::as_str), Some("websocket"));
+    let expected = ["sec-websocket-version: 13", "x-request-id: 7"];
+    assert_eq!(text(made.headers()), expected);
+    let made = sent(head, Switch::Ignored, "/chat").expect("possible");
+    assert_eq!(made.method(), Method::GET);
+}
+
+#[test]
+fn a_response_keeps_its_length_and_loses_its_connection() {
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\nSet-Cookie: a\r\n\
+                Set-Cookie: b\r\nX-Gone: 1\r\n\r\n";
+    let (mut parsed, mut scan) = (ResponseHead::default(), HeadScan::default());
+    parse_response(
+        head.as_bytes(),
+        Asked::Other,
+        &LIMITS,
+        &mut scan,
+        &mut parsed,
+    )
+    .expect("well-formed");
+    let outgoing = DownstreamResponse {
+        head: &parsed,
+        bytes: head.as_bytes(),
+        client: Version::Http2,
+        persist: Persist::Close,
+        append: b"x-more: 1\r\n",
+    };
+    let made = response(&outgoing, |_, name| name == b"X-Gone");
+    assert_eq!(made.status(), StatusCode::OK);
+    assert_eq!(
+        text(made.headers()),
+        [
+            "set-cookie: a",
+            "set-cookie: b",
+            "content-length: 5",
+            "x-more: 1"
+        ]
+    );
+}
+
+#[test]
+fn an_answer_has_a_body_unless_it_was_not_asked_for() {
+    let mut outgoing = Answer {
+        status: StatusCode::NOT_FOUND,
+        asked: Asked::Other,
+        client: Version::Http2,
+        persist: Persist::Keep,
+        append: b"",
+        body: b"no",
+    };
+    let (made, body) = answer(&outgoing);
+    assert_eq!(body, b"no");
+    let expected = [
+        "content-type: text/plain; charset=utf-8",
+        "content-length: 2",
+    ];
+    assert_eq!(text(made.headers()), expected);
+    outgoing.asked = Asked::Head;
+    let (made, body) = answer(&outgoing);
+    assert_eq!((made.headers().len(), body), (2, &b""[..]));
+    outgoing.body = b"";
+    assert!(answer(&outgoing).0.headers().is_empty());
+}

@@ -1,0 +1,251 @@
+//! Finds the frames in a stream of bytes (RFC 9113 section 4.1), whatever pieces those come in.
+
+/// What every client's bytes begin with (RFC 9113 section 3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The nine bytes in front of every frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHead {
+    /// Bytes behind the head.
+    pub length: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// Its flags.
+    pub flags: u8,
+    /// Its stream; 0 is the connection.
+    pub stream: u32,
+}
+
+/// What a frame is (section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `DATA`
+    Data,
+    /// `HEADERS`
+    Headers,
+    /// `PRIORITY`
+    Priority,
+    /// `RST_STREAM`
+    Reset,
+    /// `SETTINGS`
+    Settings,
+    /// `PUSH_PROMISE`
+    PushPromise,
+    /// `PING`
+    Ping,
+    /// `GOAWAY`
+    GoAway,
+    /// `WINDOW_UPDATE`
+    WindowUpdate,
+    /// `CONTINUATION`
+    Continuation,
+    /// One that nobody here knows, and that is to be ignored.
+    Other,
+}
+
+impl FrameHead {
+    /// Bytes of a frame's head.
+    pub const BYTES: usize = 9;
+    /// Of DATA and HEADERS: the stream's last frame.
+    pub const END_STREAM: u8 = 0x1;
+    /// Of SETTINGS and PING.
+    pub const ACK: u8 = 0x1;
+    /// Of HEADERS and CONTINUATION: the block's last frame.
+    pub const END_HEADERS: u8 = 0x4;
+    /// Of DATA and HEADERS.
+    pub const PADDED: u8 = 0x8;
+
+    fn of(bytes: [u8; Self::BYTES]) -> Self {
+        let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = bytes;
+        Self {
+            length: u32::from_be_bytes([0, l0, l1, l2]),
+            kind: Kind::of(kind),
+            flags,
+            // The first bit means nothing (section 4.1).
+            stream: u32::from_be_bytes([s0, s1, s2, s3]) & (u32::MAX >> 1),
+        }
+    }
+
+    /// Whether all of these flags are set.
+    #[must_use]
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+}
+
+impl Kind {
+    fn of(byte: u8) -> Self {
+        match byte {
+            0x0 => Self::Data,
+            0x1 => Self::Headers,
+            0x2 => Self::Priority,
+            0x3 => Self::Reset,
+            0x4 => Self::Settings,
+            0x5 => Self::PushPromise,
+            0x6 => Self::Ping,
+            0x7 => Self::GoAway,
+            0x8 => Self::WindowUpdate,
+            0x9 => Self::Continuation,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A frame that was found: its head, and how long its padding is if it has any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The head.
+    pub head: FrameHead,
+    /// Bytes of padding, the byte that tells their number included.
+    pub padding: u32,
+}
+
+/// Finds one frame after another.
+#[derive(Debug, Clone)]
+pub struct Frames {
+    /// Bytes of the preface that have not come.
+    preface: usize,
+    head: [u8; FrameHead::BYTES],
+    /// How many bytes of the head have come.
+    filled: usize,
+    /// A head whose padding is told by the next byte.
+    padded: Option<FrameHead>,
+    /// Bytes of the payload that have not come.
+    left: u32,
+}
+
+impl Frames {
+    /// Finds the frames behind a client's preface.
+    #[must_use]
+    pub fn after_preface() -> Self {
+        Self {
+            preface: PREFACE.len(),
+            ..Self::at_once()
+        }
+    }
+
+    /// Finds the frames from the first byte on.
+    #[must_use]
+    pub fn at_once() -> Self {
+        Self {
+            preface: 0,
+            head: [0; FrameHead::BYTES],
+            filled: 0,
+            padded: None,
+            left: 0,
+        }
+    }
+
+    /// How many bytes of the preface have not come.
+    #[must_use]
+    pub fn preface_left(&self) -> usize {
+        self.preface
+    }
+
+    /// Takes the next bytes in, and tells of every frame as soon as its size is known.
+    ///
+    /// # Errors
+    /// Whatever `found` says; what follows is not looked at then.
+    pub fn take_in<E>(
+        &mut self,
+        mut bytes: &[u8],
+        mut found: impl FnMut(Found) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            if self.preface > 0 {
+                let skipped = self.preface.min(bytes.len());
+                self.preface = self.preface.saturating_sub(skipped);
+                bytes = bytes.get(skipped..).unwrap_or_default();
+            }
+            if self.left > 0 && self.padded.is_none() {
+                let skipped = bytes
+                    .len()
+                    .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                self.left = self
+                    .left
+                    .saturating_sub(u32::try_from(skipped).unwrap_or(u32::MAX));
+                bytes = bytes.get(skipped..).unwrap_or_default();
+            }
+            let Some((&byte, rest)) = bytes.split_first() else {
+                return Ok(());
+            };
+            bytes = rest;
+            if let Some(head) = self.padded.take() {
+                self.left = self.left.saturating_sub(1);
+                let padding = u32::from(byte).saturating_add(1);
+                found(Found { head, padding })?;
+            } else if let Some(head) = self.next_head_byte(byte) {
+                self.left = head.length;
+                let is_padded = matches!(head.kind, Kind::Data | Kind::Headers);
+                if is_padded && head.has(FrameHead::PADDED) && head.length > 0 {
+                    self.padded = Some(head);
+                } else {
+                    found(Found { head, padding: 0 })?;
+                }
+            }
+        }
+    }
+
+    fn next_head_byte(&mut self, byte: u8) -> Option<FrameHead> {
+        if let Some(place) = self.head.get_mut(self.filled) {
+            *place = byte;
+        }
+        self.filled = self.filled.saturating_add(1);
+        if self.filled < FrameHead::BYTES {
+            return None;
+        }
+        self.filled = 0;
+        Some(FrameHead::of(self.head))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, FrameHead, Frames, Kind, PREFACE};
+
+    fn found(frames: &mut Frames, bytes: &[u8]) -> Vec<Found> {
+        let mut list = Vec::new();
+        let all: Result<(), ()> = frames.take_in(bytes, |found| {
+            list.push(found);
+            Ok(())
+        });
+        assert_eq!(all, Ok(()));
+        list
+    }
+
+    fn connection() -> Vec<u8> {
+        let mut bytes = PREFACE.to_vec();
+        bytes.extend_from_slice(b"\0\0\x06\x04\0\0\0\0\0\0\x03\0\0\0\x64");
+        bytes.extend_from_slice(b"\0\0\x05\0\x09\x80\0\0\x01\x02ab\0\0");
+        bytes.extend_from_slice(b"\0\0\0\0\x01\0\0\0\x03");
+        bytes.extend_from_slice(b"\0\0\x01\xff\0\0\0\0\0x");
+        bytes
+    }
+
+    #[test]
+    fn finds_frames_behind_the_preface_at_every_split() {
+        let bytes = connection();
+        let whole = found(&mut Frames::after_preface(), &bytes);
+        let kinds: Vec<_> = whole.iter().map(|found| found.head.kind).collect();
+        assert_eq!(kinds, [Kind::Settings, Kind::Data, Kind::Data, Kind::Other]);
+        assert_eq!(whole[1].padding, 3);
+        assert_eq!(whole[1].head.stream, 1, "without the reserved bit");
+        assert!(whole[2].head.has(FrameHead::END_STREAM));
+        for split in 0..bytes.len() {
+            let mut frames = Frames::after_preface();
+            let mut pieces = found(&mut frames, &bytes[..split]);
+            pieces.extend(found(&mut frames, &bytes[split..]));
+            assert_eq!(pieces, whole, "split at {split}");
+        }
+    }
+
+    #[test]
+    fn stops_where_it_is_told_to() {
+        let mut seen = 0;
+        let stopped = Frames::after_preface().take_in(&connection(), |_| {
+            seen += 1;
+            if seen == 2 { Err("enough") } else { Ok(()) }
+        });
+        assert_eq!((stopped, seen), (Err("enough"), 2));
+    }
+}

@@ -1,0 +1,312 @@
+//! Counts what a peer makes us do, and tells when it is no traffic any more.
+//!
+//! Frames that cost their sender nothing cost us a wake-up, a buffer or a whole request upstream
+//! (CVE-2023-44487, CVE-2019-9511 to 9518, CVE-2024-27316, CVE-2025-8671). The `h2` crate has no say
+//! for most of them, so their heads are counted on the way in, and our own resets on the way out.
+
+use std::time::Duration;
+
+use super::frame::{Found, FrameHead, Frames, Kind};
+use crate::limits::{
+    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
+    H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
+};
+
+/// Who the peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// It opens streams.
+    Client,
+    /// It answers on them, and may refuse as many as it likes.
+    Server,
+}
+
+macro_rules! abuses {
+    ($($abuse:ident $reason:literal;)*) => {
+        /// What a peer has done too often.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Abuse {
+            $(
+                #[doc = concat!("`", $reason, "`")]
+                $abuse,
+            )*
+        }
+
+        impl Abuse {
+            /// Every kind; metrics are laid out by it.
+            pub const ALL: &'static [Self] = &[$(Self::$abuse),*];
+
+            /// Its name in logs and metrics.
+            #[must_use]
+            pub fn reason(self) -> &'static str {
+                match self {
+                    $(Self::$abuse => $reason,)*
+                }
+            }
+        }
+    };
+}
+
+abuses! {
+    Resets "resets";
+    PrematureResets "premature_resets";
+    OwnResets "own_resets";
+    Pings "pings";
+    Settings "settings";
+    Continuations "continuations";
+    EmptyData "empty_data";
+    WindowUpdates "window_updates";
+    Priorities "priorities";
+}
+
+/// The counts of one connection. Time is what has passed since any fixed moment.
+#[derive(Debug)]
+pub struct Guard {
+    peer: Peer,
+    received: Frames,
+    sent: Frames,
+    counts: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    resets: Rate,
+    pings: Rate,
+    settings: Rate,
+    own_resets: u32,
+    /// CONTINUATION frames of the head that is coming; `None` where none is.
+    continuations: Option<u32>,
+    empty_data: u32,
+    window_updates: u64,
+    priorities: u64,
+    /// Streams that were opened.
+    streams: u64,
+    /// DATA frames that we sent.
+    data_sent: u64,
+    /// The highest stream that was opened.
+    last_stream: u32,
+    /// Streams that we have not answered to the end.
+    open: Vec<u32>,
+    /// Streams since resets were last judged, and how many of them were cut short.
+    sampled: u32,
+    cut_short: u32,
+    has_settings: bool,
+    is_leaving: bool,
+    /// Heads that began.
+    heads: u64,
+}
+
+/// So many in the present second.
+#[derive(Debug, Default)]
+struct Rate {
+    second: u64,
+    count: u32,
+}
+
+impl Rate {
+    /// One more. Whether that is within `limit`.
+    fn allows(&mut self, now: Duration, limit: u32) -> bool {
+        if self.second != now.as_secs() {
+            self.second = now.as_secs();
+            self.count = 0;
+        }
+        self.count = self.count.saturating_add(1);
+        self.count <= limit
+    }
+}
+
+impl Guard {
+    /// A guard against this peer.
+    #[must_use]
+    pub fn against(peer: Peer) -> Self {
+        let (received, sent) = match peer {
+            Peer::Client => (Frames::after_preface(), Frames::at_once()),
+            Peer::Server => (Frames::at_once(), Frames::after_preface()),
+        };
+        Self {
+            peer,
+            received,
+            sent,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes in bytes that came.
+    ///
+    /// # Errors
+    /// What is too much; the connection is to end.
+    pub fn received(&mut self, bytes: &[u8], now: Duration) -> Result<(), Abuse> {
+        let Self {
+            peer,
+            received,
+            counts,
+            ..
+        } = self;
+        received.take_in(bytes, |found| counts.received(*peer, found, now))
+    }
+
+    /// Takes in bytes that go out.
+    ///
+    /// # Errors
+    /// What is too much; the connection is to end.
+    pub fn sent(&mut self, bytes: &[u8]) -> Result<(), Abuse> {
+        let Self {
+            peer, sent, counts, ..
+        } = self;
+        sent.take_in(bytes, |found| counts.sent(*peer, found.head))
+    }
+
+    /// How many bytes of a client's preface have not come.
+    #[must_use]
+    pub fn preface_left(&self) -> usize {
+        self.received.preface_left()
+    }
+
+    /// Whether the peer is in the middle of a head, so that nothing else can come.
+    #[must_use]
+    pub fn is_within_head(&self) -> bool {
+        self.counts.continuations.is_some()
+    }
+
+    /// Whether the peer has said that it takes no more streams.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.counts.is_leaving
+    }
+
+    /// How many heads began, the present one included.
+    #[must_use]
+    pub fn heads(&self) -> u64 {
+        self.counts.heads
+    }
+
+    /// Whether the peer has said how it wants to be spoken to, which it has to do first.
+    #[must_use]
+    pub fn has_settings(&self) -> bool {
+        self.counts.has_settings
+    }
+}
+
+impl Counts {
+    fn received(&mut self, peer: Peer, found: Found, now: Duration) -> Result<(), Abuse> {
+        let head = found.head;
+        match head.kind {
+            Kind::Headers => self.begin_head(peer, head),
+            Kind::Continuation => self.continue_head(head),
+            Kind::Data if is_empty(found) => {
+                self.empty_data = self.empty_data.saturating_add(1);
+                within(self.empty_data <= H2_EMPTY_DATA, Abuse::EmptyData)
+            }
+            Kind::Reset => self.reset(peer, head, now),
+            Kind::Settings => {
+                self.has_settings = true;
+                let few = self.settings.allows(now, H2_SETTINGS_PER_SECOND);
+                within(few, Abuse::Settings)
+            }
+            Kind::Ping => within(self.pings.allows(now, H2_PINGS_PER_SECOND), Abuse::Pings),
+            Kind::WindowUpdate => {
+                self.window_updates = self.window_updates.saturating_add(1);
+                let reasons = self.streams.saturating_add(self.data_sent);
+                within(self.window_updates <= budget(reasons), Abuse::WindowUpdates)
+            }
+            Kind::Priority => {
+                self.priorities = self.priorities.saturating_add(1);
+                within(self.priorities <= budget(self.streams), Abuse::Priorities)
+            }
+            Kind::GoAway => {
+                self.is_leaving = true;
+                Ok(())
+            }
+            Kind::Data | Kind::PushPromise | Kind::Other => Ok(()),
+        }
+    }
+
+    fn begin_head(&mut self, peer: Peer, head: FrameHead) -> Result<(), Abuse> {
+        self.continuations = (!head.has(FrameHead::END_HEADERS)).then_some(0);
+        self.heads = self.heads.saturating_add(1);
+        if peer == Peer::Server || head.stream <= self.last_stream {
+            return Ok(());
+        }
+        self.last_stream = head.stream;
+        self.streams = self.streams.saturating_add(1);
+        if self.open.len() < WATCHED_STREAMS {
+            self.open.push(head.stream);
+        }
+        self.judge_resets()
+    }
+
+    fn continue_head(&mut self, head: FrameHead) -> Result<(), Abuse> {
+        let count = self.continuations.unwrap_or_default().saturating_add(1);
+        self.continuations = (!head.has(FrameHead::END_HEADERS)).then_some(count);
+        within(count <= H2_CONTINUATIONS, Abuse::Continuations)
+    }
+
+    fn reset(&mut self, peer: Peer, head: FrameHead, now: Duration) -> Result<(), Abuse> {
+        if peer == Peer::Server {
+            return Ok(());
+        }
+        if self.close(head.stream) {
+            self.cut_short = self.cut_short.saturating_add(1);
+        }
+        within(self.resets.allows(now, H2_RESETS_PER_SECOND), Abuse::Resets)
+    }
+
+    /// Of so many streams, half may be cut short.
+    fn judge_resets(&mut self) -> Result<(), Abuse> {
+        self.sampled = self.sampled.saturating_add(1);
+        if self.sampled < H2_RESET_SAMPLE {
+            return Ok(());
+        }
+        let few = self.cut_short < H2_RESET_SAMPLE / 2;
+        self.sampled = 0;
+        self.cut_short = 0;
+        within(few, Abuse::PrematureResets)
+    }
+
+    fn sent(&mut self, peer: Peer, head: FrameHead) -> Result<(), Abuse> {
+        match head.kind {
+            Kind::Data => self.data_sent = self.data_sent.saturating_add(1),
+            Kind::Headers if peer == Peer::Server && head.stream > self.last_stream => {
+                self.last_stream = head.stream;
+                self.streams = self.streams.saturating_add(1);
+            }
+            Kind::Reset if peer == Peer::Client => {
+                self.close(head.stream);
+                self.own_resets = self.own_resets.saturating_add(1);
+                return within(self.own_resets <= H2_OWN_RESETS, Abuse::OwnResets);
+            }
+            _ => {}
+        }
+        if matches!(head.kind, Kind::Data | Kind::Headers) && head.has(FrameHead::END_STREAM) {
+            self.close(head.stream);
+        }
+        Ok(())
+    }
+
+    /// Whether a stream was not answered to its end before.
+    fn close(&mut self, stream: u32) -> bool {
+        let place = self.open.iter().position(|open| *open == stream);
+        place.map(|place| self.open.swap_remove(place)).is_some()
+    }
+}
+
+fn within(allowed: bool, abuse: Abuse) -> Result<(), Abuse> {
+    if allowed { Ok(()) } else { Err(abuse) }
+}
+
+/// Whether a DATA frame moves nothing: no byte but padding, and not the end.
+fn is_empty(found: Found) -> bool {
+    found.head.length <= found.padding && !found.head.has(FrameHead::END_STREAM)
+}
+
+/// Frames that a peer may send which answer to `reasons` of ours or its own.
+fn budget(reasons: u64) -> u64 {
+    H2_FREE_FRAMES.saturating_add(reasons.saturating_mul(H2_FREE_FRAMES_EACH))
+}
+
+/// More than can be open at once; those above are refused before anything is done for them.
+const WATCHED_STREAMS: usize = 256;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use std::time::Duration;
+
+use super::{Abuse, Guard, Peer};
+use crate::http::h2::frame::PREFACE;
+use crate::limits::{
+    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
+    H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
+};
+
+const START: Duration = Duration::from_secs(7);
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    let mut bytes = length[1..].to_vec();
+    bytes.extend_from_slice(&[kind, flags]);
+    bytes.extend_from_slice(&stream.to_be_bytes());
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+fn begun() -> Guard {
+    let mut guard = Guard::against(Peer::Client);
+    assert_eq!(guard.received(PREFACE, START), Ok(()));
+    guard
+}
+
+/// How many of the same frame are borne.
+fn borne(guard: &mut Guard, bytes: &[u8]) -> (u64, Abuse) {
+    let mut count = 0;
+    loop {
+        match guard.received(bytes, START) {
+            Ok(()) => count += 1,
+            Err(abuse) => return (count, abuse),
+        }
+        assert!(count < 100_000, "borne without end");
+    }
+}
+
+#[test]
+fn frames_that_cost_nothing_are_bounded() {
+    let headers = frame(1, 0, 1, b"");
+    for (first, repeated, count, abuse) in [
+        (
+            vec![],
+            frame(6, 0, 0, &[0; 8]),
+            u64::from(H2_PINGS_PER_SECOND),
+            Abuse::Pings,
+        ),
+        (
+            vec![],
+            frame(4, 0, 0, b""),
+            u64::from(H2_SETTINGS_PER_SECOND),
+            Abuse::Settings,
+        ),
+        (
+            vec![],
+            frame(3, 0, 1, &[0; 4]),
+            u64::from(H2_RESETS_PER_SECOND),
+            Abuse::Resets,
+        ),
+        (
+            headers,
+            frame(9, 0, 1, b"x"),
+            u64::from(H2_CONTINUATIONS),
+            Abuse::Continuations,
+        ),
+        (
+            vec![],
+            frame(0, 0, 1, b""),
+            u64::from(H2_EMPTY_DATA),
+            Abuse::EmptyData,
+        ),
+        (
+            vec![],
+            frame(0, 8, 1, b"\x02\0\0"),
+            u64::from(H2_EMPTY_DATA),
+            Abuse::EmptyData,
+        ),
+        (
+            vec![],
+            frame(8, 0, 0, &[0, 0, 0, 1]),
+            H2_FREE_FRAMES,
+            Abuse::WindowUpdates,
+        ),
+        (
+            vec![],
+            frame(2, 0, 3, &[0; 5]),
+            H2_FREE_FRAMES,
+            Abuse::Priorities,
+        ),
+    ] {
+        let mut guard = begun();
+        assert_eq!(guard.received(&first, START), Ok(()));
+        assert_eq!(borne(&mut guard, &repeated), (count, abuse));
+    }
+}
+
+#[test]
+fn a_second_later_rates_begin_anew() {
+    let mut guard = begun();
+    let ping = frame(6, 0, 0, &[0; 8]);
+    for second in 0..20 {
+        let now = START + Duration::from_secs(second);
+        for _ in 0..H2_PINGS_PER_SECOND {
+            assert_eq!(guard.received(&ping, now), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn data_and_streams_give_reason_for_window_updates() {
+    let mut guard = begun();
+    let update = frame(8, 0, 0, &[0, 0, 0, 1]);
+    assert_eq!(guard.received(&frame(1, 5, 1, b""), START), Ok(()));
+    for _ in 0..1_000 {
+        assert_eq!(guard.sent(&frame(0, 0, 1, b"x")), Ok(()));
+    }
+    let expected = H2_FREE_FRAMES + 1_001 * H2_FREE_FRAMES_EACH;
+    assert_eq!(borne(&mut guard, &update), (expected, Abuse::WindowUpdates));
+}
+
+/// Opens streams and resets `cut_short` of every hundred before they are answered; a second for
+/// each hundred. How many streams that went well for.
+fn reset_some(cut_short: u32) -> u32 {
+    let mut guard = begun();
+    for nth in 0..4 * H2_RESET_SAMPLE {
+        let stream = nth * 2 + 1;
+        let now = START + Duration::from_secs(u64::from(nth / 100));
+        if guard.received(&frame(1, 5, stream, b""), now).is_err() {
+            return nth;
+        }
+        if nth % 100 >= cut_short {
+            assert_eq!(guard.sent(&frame(0, 1, stream, b"done")), Ok(()));
+        }
+        // Whoever resets what was answered takes nothing from anybody.
+        assert_eq!(guard.received(&frame(3, 0, stream, &[0; 4]), now), Ok(()));
+    }
+    4 * H2_RESET_SAMPLE
+}
+
+#[test]
+fn half_of_the_streams_may_not_be_cut_short() {
+    assert_eq!(reset_some(0), 4 * H2_RESET_SAMPLE);
+    assert_eq!(reset_some(49), 4 * H2_RESET_SAMPLE);
+    assert!(reset_some(51) <= H2_RESET_SAMPLE);
+}
+
+#[test]
+fn our_own_resets_are_bounded_for_life() {
+    let mut guard = begun();
+    let mut count = 0;
+    while guard.sent(&frame(3, 0, 1, &[0; 4])).is_ok() {
+        count += 1;
+    }
+    assert_eq!(count, H2_OWN_RESETS);
+}
+
+#[test]
+fn a_head_is_within_until_its_last_frame() {
+    let mut guard = begun();
+    assert!(!guard.is_within_head());
+    assert_eq!(guard.received(&frame(1, 0, 1, b"x"), START), Ok(()));
+    assert!(guard.is_within_head());
+    assert_eq!(guard.received(&frame(9, 4, 1, b"x"), START), Ok(()));
+    assert!(!guard.is_within_head());
+}
+
+#[test]
+fn a_server_may_refuse_what_it_likes() {
+    let mut guard = Guard::against(Peer::Server);
+    assert!(!guard.has_settings());
+    assert_eq!(guard.received(&frame(4, 0, 0, b""), START), Ok(()));
+    assert!(guard.has_settings());
+    for stream in 0..10 * H2_RESETS_PER_SECOND {
+        let refused = frame(3, 0, stream * 2 + 1, &[0, 0, 0, 7]);
+        assert_eq!(guard.received(&refused, START), Ok(()));
+    }
+}
+
+#[test]
+fn reasons_are_unique() {
+    let mut reasons: Vec<_> = Abuse::ALL.iter().map(|abuse| abuse.reason()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    assert_eq!(reasons.len(), Abuse::ALL.len());
+}

@@ -1,0 +1,18 @@
+//! HTTP/2 on top of the `h2` crate, which keeps streams, windows and header compression.
+//!
+//! Heads cross over into the forms that all of the proxy knows ([`crate::http::head`]) and back
+//! (`request`, `response`, `encode`, `trailers`). The [`guard`] counts what a peer makes us do, `pace`
+//! and `usage` say how long it may take. `io` and `stream` are the only I/O: the connection's socket,
+//! and one stream as an exchange sees it.
+
+pub mod encode;
+pub mod frame;
+pub mod guard;
+pub(crate) mod io;
+pub(crate) mod pace;
+pub mod request;
+pub mod response;
+pub(crate) mod signals;
+pub(crate) mod stream;
+pub mod trailers;
+pub(crate) mod usage;

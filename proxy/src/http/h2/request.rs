@@ -1,0 +1,223 @@
+//! A request's head as HTTP/2 carries it, taken into the form that all of the proxy knows.
+//!
+//! The `h2` crate has checked pseudo-header fields, lower case and connection fields (RFC 9113
+//! section 8.2 and 8.3). What it lets pass and HTTP/1 could read in two ways is refused here.
+
+use http::request::Parts;
+use http::{HeaderMap, Method};
+
+use crate::http::authority::Authority;
+use crate::http::grammar;
+use crate::http::h1::framing::FramingFields;
+use crate::http::h1::{HeadError, HeadLimits, RequestError};
+use crate::http::head::{Field, Fields, Framing, RequestHead, Span, Version};
+use crate::http::known::{Known, KnownSet};
+
+/// Whether a body follows a head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follows {
+    /// The head ended its stream.
+    Nothing,
+    /// DATA, or at least the stream's end.
+    Body,
+}
+
+/// Takes a request's head in: `head` points into `bytes`, where every field has a line of its own.
+///
+/// # Errors
+/// The request has to be answered with [`RequestError::status`].
+pub fn take_in(
+    parts: &Parts,
+    follows: Follows,
+    limits: &HeadLimits,
+    bytes: &mut Vec<u8>,
+    head: &mut RequestHead,
+) -> Result<(), RequestError> {
+    bytes.clear();
+    let mut lines = Lines::new(bytes, &mut head.fields, limits);
+    let protocol = parts.extensions.get::<h2::ext::Protocol>();
+    // RFC 8441 section 5: what HTTP/1 asks for by GET and Upgrade.
+    let method = match (&parts.method, protocol.map(h2::ext::Protocol::as_str)) {
+        (&Method::CONNECT, Some(WEBSOCKET)) => Method::GET.as_str(),
+        (&Method::CONNECT | &Method::TRACE, _) => return Err(RequestError::Method),
+        (method, _) => method.as_str(),
+    };
+    let target = target(parts)?;
+    if method.len().saturating_add(target.len()) > limits.line_bytes {
+        return Err(HeadError::LineTooLong.into());
+    }
+    head.method = lines.write(method.as_bytes())?;
+    head.target = lines.write(target)?;
+    head.upgrade = match protocol {
+        Some(protocol) => Some(lines.write(protocol.as_str().as_bytes())?),
+        None => None,
+    };
+    let said = lines.collect(&parts.headers)?;
+    head.authority = authority(parts, &said, &mut lines)?;
+    head.framing = match (said.framing.length(), follows) {
+        _ if head.upgrade.is_some() => Framing::Empty,
+        (Some(length), _) => Framing::Length(length),
+        (None, Follows::Nothing) => Framing::Empty,
+        (None, Follows::Body) => Framing::Chunked,
+    };
+    head.version = Version::Http2;
+    head.keep_alive = true;
+    head.expect_continue = expects_continue(&parts.headers, head.framing)?;
+    Ok(())
+}
+
+fn target(parts: &Parts) -> Result<&[u8], RequestError> {
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("", |target| target.as_str());
+    match target.as_bytes() {
+        text @ [b'/', ..] => Ok(text),
+        text @ b"*" if parts.method == Method::OPTIONS => Ok(text),
+        _ => Err(RequestError::Target),
+    }
+}
+
+/// RFC 9113 section 8.3.1: `:authority` and Host do not contradict each other, and one is there.
+fn authority(parts: &Parts, said: &Said, lines: &mut Lines<'_>) -> Result<Span, RequestError> {
+    let authority = parts
+        .uri
+        .authority()
+        .map(|authority| authority.as_str().as_bytes());
+    let span = match (authority, said.host, said.hosts) {
+        (None, Some(host), 1) => host,
+        (Some(authority), None, _) => lines.write(authority)?,
+        (Some(authority), Some(host), 1)
+            if host.of(lines.bytes).eq_ignore_ascii_case(authority) =>
+        {
+            host
+        }
+        _ => return Err(RequestError::Host),
+    };
+    let parsed = Authority::parse(span.of(lines.bytes));
+    parsed.map(|_| span).ok_or(RequestError::Host)
+}
+
+/// RFC 9110 section 10.1.1.
+fn expects_continue(fields: &HeaderMap, framing: Framing) -> Result<bool, RequestError> {
+    let mut values = fields.get_all(http::header::EXPECT).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(false),
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
+            Ok(!matches!(framing, Framing::Empty | Framing::Length(0)))
+        }
+        _ => Err(RequestError::Expectation),
+    }
+}
+
+/// What the fields that decide about a message said.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) framing: FramingFields,
+    host: Option<Span>,
+    hosts: usize,
+}
+
+/// Writes a head down, field by field.
+pub(super) struct Lines<'a> {
+    pub(super) bytes: &'a mut Vec<u8>,
+    fields: &'a mut Fields,
+    limits: &'a HeadLimits,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(
+        bytes: &'a mut Vec<u8>,
+        fields: &'a mut Fields,
+        limits: &'a HeadLimits,
+    ) -> Self {
+        fields.clear();
+        Self {
+            bytes,
+            fields,
+            limits,
+        }
+    }
+
+    /// Writes some text down.
+    pub(super) fn write(&mut self, text: &[u8]) -> Result<Span, HeadError> {
+        let start = self.bytes.len();
+        let end = start.saturating_add(text.len());
+        if end > self.limits.effective_head_bytes() {
+            return Err(HeadError::HeadTooLarge);
+        }
+        self.bytes.extend_from_slice(text);
+        Span::new(start, end).ok_or(HeadError::HeadTooLarge)
+    }
+
+    /// Writes every field down, in the form in which HTTP/1 would send it, and listens to those
+    /// that we act on.
+    pub(super) fn collect(&mut self, map: &HeaderMap) -> Result<Said, HeadError> {
+        let mut said = Said::default();
+        if map.len() > self.limits.fields.min(HeadLimits::MAX_FIELDS) {
+            return Err(HeadError::TooManyFields);
+        }
+        for (name, value) in map {
+            let (name, value) = (name.as_str().as_bytes(), value.as_bytes());
+            let known = Known::of(name);
+            // Section 8.2.1, and 8.2.2: these mean something to HTTP/1 alone.
+            if NOT_IN_H2.has(known) || grammar::trim(value) != value {
+                return Err(HeadError::Field);
+            }
+            if known == Known::Cookie && self.fields.has(Known::Cookie) {
+                // Section 8.2.3. Values of one name come one after another.
+                self.add_crumb(value)?;
+                continue;
+            }
+            let line = self.line(name, value, known)?;
+            match known {
+                Known::ContentLength => said.framing.content_length(value)?,
+                Known::Te if !value.eq_ignore_ascii_case(b"trailers") => {
+                    return Err(HeadError::Field);
+                }
+                Known::Host => {
+                    said.host = Some(line.value);
+                    said.hosts = said.hosts.saturating_add(1);
+                }
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
+
+    fn line(&mut self, name: &[u8], value: &[u8], known: Known) -> Result<Field, HeadError> {
+        let name = self.write(name)?;
+        self.write(b": ")?;
+        let value = self.write(value)?;
+        self.write(b"\r\n")?;
+        let field = Field { name, value, known };
+        self.fields.push(field);
+        Ok(field)
+    }
+
+    /// Joins a crumb to the cookie written last.
+    fn add_crumb(&mut self, crumb: &[u8]) -> Result<(), HeadError> {
+        let end = self.bytes.len().saturating_sub(b"\r\n".len());
+        self.bytes.truncate(end);
+        self.write(b"; ")?;
+        let value = self.write(crumb)?;
+        self.write(b"\r\n")?;
+        self.fields.extend_last(value.end);
+        Ok(())
+    }
+}
+
+/// Fields of one connection, which an HTTP/2 message must not have.
+const NOT_IN_H2: KnownSet = KnownSet::of(&[
+    Known::Connection,
+    Known::KeepAlive,
+    Known::ProxyConnection,
+    Known::TransferEncoding,
+    Known::Upgrade,
+]);
+
+/// The one protocol that is tunnelled by an extended CONNECT.
+pub(super) const WEBSOCKET: &str = "websocket";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request};
+
+use super::{Follows, take_in};
+use crate::http::h1::{HeadError, HeadLimits, RequestError};
+use crate::http::head::{Framing, RequestHead, Version};
+use crate::http::known::Known;
+
+const LIMITS: HeadLimits = HeadLimits {
+    line_bytes: 64,
+    head_bytes: 256,
+    fields: 4,
+};
+
+fn parts(method: Method, uri: &str, fields: &[(&str, &str)]) -> Parts {
+    let mut request = Request::new(());
+    *request.method_mut() = method;
+    *request.uri_mut() = uri.parse().expect("a URI");
+    for (name, value) in fields {
+        let name = HeaderName::from_bytes(name.as_bytes()).expect("a name");
+        let value = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
+        request.headers_mut().append(name, value);
+    }
+    request.into_parts().0
+}
+
+fn get(fields: &[(&str, &str)]) -> Parts {
+    parts(Method::GET, "http://a.test/x?y", fields)
+}
+
+fn taken(parts: &Parts, follows: Follows) -> Result<(RequestHead, Vec<u8>), RequestError> {
+    let (mut head, mut bytes) = (RequestHead::default(), Vec::new());
+    take_in(parts, follows, &LIMITS, &mut bytes, &mut head)?;
+    Ok((head, bytes))
+}
+
+fn refused(parts: &Parts) -> RequestError {
+    taken(parts, Follows::Body).expect_err("it is to be refused")
+}
+
+#[test]
+fn a_head_becomes_what_http_1_would_have_sent() {
+    let (head, bytes) = taken(
+        &get(&[("accept", "*/*"), ("te", "trailers")]),
+        Follows::Nothing,
+    )
+    .expect("well-formed");
+    assert_eq!(head.method.of(&bytes), b"GET");
+    assert_eq!(head.target.of(&bytes), b"/x?y");
+    assert_eq!(head.authority.of(&bytes), b"a.test");
+    assert_eq!(
+        (head.version, head.framing),
+        (Version::Http2, Framing::Empty)
+    );
+    let lines = bytes.windows(13).any(|line| line == b"accept: */*\r\n");
+    assert!(lines, "{}", bytes.escape_ascii());
+    assert_eq!(head.fields.value(Known::Te, &bytes), Some(&b"trailers"[..]));
+}
+
+#[test]
+fn crumbs_become_one_cookie() {
+    let (head, bytes) = taken(
+        &get(&[
+            ("cookie", "a=1"),
+            ("x", "y"),
+            ("cookie", "b=2"),
+            ("cookie", "c"),
+        ]),
+        Follows::Nothing,
+    )
+    .expect("well-formed");
+    assert_eq!(
+        head.fields.value(Known::Cookie, &bytes),
+        Some(&b"a=1; b=2; c"[..])
+    );
+    assert_eq!(head.fields.len(), 2);
+}
+
+#[test]
+fn crumbs_count_one_by_one() {
+    let crumbs = [("cookie", "a"); 5];
+    assert_eq!(refused(&get(&crumbs)), HeadError::TooManyFields.into());
+}
+
+#[test]
+fn the_body_is_as_long_as_it_says_or_as_it_is() {
+    let framing = |fields: &[(&str, &str)], follows| {
+        taken(&get(fields), follows).expect("well-formed").0.framing
+    };
+    assert_eq!(framing(&[], Follows::Body), Framing::Chunked);
+    assert_eq!(
+        framing(&[("content-length", "7")], Follows::Body),
+        Framing::Length(7)
+    );
+    assert_eq!(
+        framing(&[("content-length", "0")], Follows::Nothing),
+        Framing::Length(0)
+    );
+    assert_eq!(framing(&[], Follows::Nothing), Framing::Empty);
+}
+
+#[test]
+fn a_tunnel_is_asked_for_as_http_1_does() {
+    let mut connect = parts(Method::CONNECT, "http://a.test/chat", &[]);
+    assert_eq!(refused(&connect), RequestError::Method);
+    connect
+        .extensions
+        .insert(h2::ext::Protocol::from_static("websocket"));
+    let (head, bytes) = taken(&connect, Follows::Body).expect("a tunnel");
+    assert_eq!(head.method.of(&bytes), b"GET");
+    assert_eq!(
+        head.upgrade.map(|upgrade| upgrade.of(&bytes)),
+        Some(&b"websocket"[..])
+    );
+    assert_eq!(head.framing, Framing::Empty);
+    connect
+        .extensions
+        .insert(h2::ext::Protocol::from_static("connect-udp"));
+    assert_eq!(refused(&connect), RequestError::Method);
+}
+
+#[test]
+fn what_two_parsers_could_read_in_two_ways_is_refused() {
+    let field: RequestError = HeadError::Field.into();
+    for (parts, error) in [
+        (get(&[("connection", "close")]), field),
+        (get(&[("transfer-encoding", "chunked")]), field),
+        (get(&[("keep-alive", "1")]), field),
+        (get(&[("upgrade", "x")]), field),
+        (get(&[("proxy-connection", "x")]), field),
+        (get(&[("te", "gzip")]), field),
+        (get(&[("x", " padded")]), field),
+        (get(&[("x", "padded\t")]), field),
+        (get(&[("host", "b.test")]), RequestError::Host),
+        (
+            get(&[("host", "a.test"), ("host", "a.test")]),
+            RequestError::Host,
+        ),
+        (
+            parts(Method::GET, "http://u@a.test/", &[]),
+            RequestError::Host,
+        ),
+        (parts(Method::GET, "/", &[]), RequestError::Host),
+        (
+            parts(Method::GET, "*", &[("host", "a")]),
+            RequestError::Target,
+        ),
+        (
+            parts(Method::TRACE, "http://a.test/", &[]),
+            RequestError::Method,
+        ),
+        (
+            get(&[("expect", "the-unexpected")]),
+            RequestError::Expectation,
+        ),
+    ] {
+        assert_eq!(refused(&parts), error, "{parts:?}");
+    }
+    for value in ["", "x", "1,2", "+1", "99999999999999999999"] {
+        assert!(matches!(
+            refused(&get(&[("content-length", value)])),
+            RequestError::Head(HeadError::Framing(_))
+        ));
+    }
+}
+
+#[test]
+fn host_may_stand_in_for_the_authority_or_repeat_it() {
+    for parts in [
+        parts(Method::GET, "/", &[("host", "a.test:80")]),
+        parts(Method::GET, "http://a.test:80/", &[("host", "A.test:80")]),
+    ] {
+        let (head, bytes) = taken(&parts, Follows::Nothing).expect("well-formed");
+        assert!(head.authority.of(&bytes).eq_ignore_ascii_case(b"a.test:80"));
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let long = "x".repeat(250);
+    assert_eq!(
+        refused(&get(&[("x", &long)])),
+        HeadError::HeadTooLarge.into()
+    );
+    let target = format!("http://a.test/{}", "x".repeat(70));
+    let parts = parts(Method::GET, &target, &[]);
+    assert_eq!(refused(&parts), HeadError::LineTooLong.into());
+}

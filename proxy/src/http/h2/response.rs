@@ -1,0 +1,58 @@
+//! A response's head as HTTP/2 carries it, taken into the form that all of the proxy knows.
+
+use http::{HeaderMap, StatusCode};
+
+use super::request::{Follows, Lines, WEBSOCKET};
+use crate::http::h1::{Asked, HeadLimits, ResponseError};
+use crate::http::head::{Framing, ResponseHead, Version};
+
+/// Takes a response's head in: `head` points into `bytes`, where every field has a line of its own.
+/// A success where a tunnel was asked for becomes the 101 that it is in HTTP/1 (RFC 8441 section 5).
+///
+/// # Errors
+/// The response cannot be passed on.
+pub fn take_in(
+    (status, fields): (StatusCode, &HeaderMap),
+    follows: Follows,
+    asked: Asked,
+    limits: &HeadLimits,
+    bytes: &mut Vec<u8>,
+    head: &mut ResponseHead,
+) -> Result<(), ResponseError> {
+    bytes.clear();
+    let mut lines = Lines::new(bytes, &mut head.fields, limits);
+    // RFC 9113 section 8.6: HTTP/2 has no 101.
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(ResponseError::Upgrade);
+    }
+    let switched = asked == Asked::Upgrade && status.is_success();
+    let status = if switched {
+        StatusCode::SWITCHING_PROTOCOLS
+    } else {
+        status
+    };
+    head.status = status.as_u16();
+    head.reason = lines.write(status.canonical_reason().unwrap_or_default().as_bytes())?;
+    head.upgrade = if switched {
+        Some(lines.write(WEBSOCKET.as_bytes())?)
+    } else {
+        None
+    };
+    let said = lines.collect(fields)?;
+    let length = said.framing.length();
+    let is_bodiless = asked == Asked::Head || matches!(head.status, 100..=199 | 204 | 304);
+    head.framing = match (length, follows) {
+        _ if is_bodiless => Framing::Empty,
+        (Some(length), _) => Framing::Length(length),
+        (None, Follows::Nothing) => Framing::Length(0),
+        (None, Follows::Body) => Framing::Chunked,
+    };
+    // RFC 9110 section 8.6: these must not have one.
+    head.content_length = length.filter(|_| !matches!(head.status, 100..=199 | 204));
+    head.version = Version::Http2;
+    head.keep_alive = true;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Trailers between their two forms: lines behind the last chunk, and a block of fields.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::http::h1::encode::field;
+use crate::http::hop_by_hop::is_forbidden_trailer;
+
+/// Appends the trailers that may pass as lines, each ended by CRLF.
+pub fn write_lines(map: &HeaderMap, out: &mut Vec<u8>) {
+    for (name, value) in map {
+        let name = name.as_str().as_bytes();
+        if !is_forbidden_trailer(name) {
+            field(out, name, value.as_bytes());
+        }
+    }
+}
+
+/// Lines that we wrote, or that a decoder let pass, as a block of fields.
+#[must_use]
+pub fn of_lines(lines: &[u8]) -> HeaderMap {
+    let mut map = HeaderMap::new();
+    push_lines(&mut map, lines);
+    map
+}
+
+/// Appends lines that we wrote, or that a decoder let pass.
+pub(super) fn push_lines(map: &mut HeaderMap, lines: &[u8]) {
+    for (name, value) in pairs(lines) {
+        let name = HeaderName::from_bytes(name);
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
+            map.append(name, value);
+        }
+    }
+}
+
+/// Name and value of each line.
+pub(crate) fn pairs(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = lines.split(|&byte| byte == b'\n');
+    lines.filter_map(|line| {
+        let line = line.strip_suffix(b"\r")?;
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let (name, value) = line.split_at_checked(colon)?;
+        Some((name, crate::http::grammar::trim(value.get(1..)?)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+
+    use super::{of_lines, write_lines};
+
+    #[test]
+    fn trailers_cross_over_and_back() {
+        let mut map = HeaderMap::new();
+        map.insert("grpc-status", HeaderValue::from_static("0"));
+        map.append("x-sum", HeaderValue::from_static("a: b"));
+        map.append("x-sum", HeaderValue::from_static(""));
+        map.insert("content-length", HeaderValue::from_static("7"));
+        let mut lines = Vec::new();
+        write_lines(&map, &mut lines);
+        assert_eq!(
+            lines.escape_ascii().to_string(),
+            r"grpc-status: 0\r\nx-sum: a: b\r\nx-sum: \r\n"
+        );
+        map.remove("content-length");
+        assert_eq!(of_lines(&lines), map);
+    }
+}

@@ -1,0 +1,249 @@
+//! The proxy's side of the admin server: what it hands over at the start.
+//!
+//! Everything here runs on threads of the admin server and reads what shards and the configuration
+//! thread publish; what only a shard knows is asked through its inbox.
+
+pub mod servers;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use admin::ask::UpstreamId;
+use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples, ShardHandle};
+use admin::pprof::heap::HeapStack;
+use admin::{Handles, LogControl, View};
+use admin_types::dump::{Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind};
+use admin_types::memory::HeapProfile;
+use admin_types::tasks::Task;
+use xds::model::Health;
+
+use crate::config::in_force::{InForce, Told};
+use crate::config::{Cluster, Snapshot};
+use crate::cpu::Cpus;
+use crate::heap::{self, Sampling};
+use crate::memory;
+use crate::observe::scrape::Scrape;
+use crate::shard::inbox;
+use crate::supervisor::Shards;
+
+/// What there is to be inspected.
+#[derive(Clone)]
+pub struct Inspected {
+    /// The shards.
+    pub shards: Shards,
+    /// The configuration in force.
+    pub in_force: InForce,
+    /// The files that it comes from.
+    pub files: Vec<PathBuf>,
+    /// The CPUs of the process.
+    pub cpus: Cpus,
+    /// When the process began.
+    pub started: Instant,
+}
+
+impl Inspected {
+    /// Hands it over. `quit` brings the process to its end.
+    #[must_use]
+    pub fn handles(self, log: LogControl, quit: impl Fn() + Send + Sync + 'static) -> Handles {
+        let this = Arc::new(self);
+        let call = || Arc::clone(&this);
+        let (view, runtime, source, metrics, pending, xds) =
+            (call(), call(), call(), call(), call(), call());
+        Handles {
+            view: Box::new(move || view.view()),
+            runtime: Box::new(move || runtime.runtime()),
+            source: Box::new(move || source.source()),
+            metrics: Box::new(move |out, live| {
+                let scrape = Scrape {
+                    snapshot: &metrics.in_force.told().snapshot,
+                    shards: metrics.shards.counters(),
+                    drivers: &metrics.shards.drivers(),
+                    live,
+                };
+                scrape.write(out);
+            }),
+            pending: Box::new(move || pending.pending()),
+            xds_tasks: Box::new(move || xds.configuration_tasks()),
+            shards: (0..this.shards.counters().len())
+                .map(|id| shard_handle(this.shards.clone(), id))
+                .collect(),
+            log,
+            allocator: Box::new(|| AllocatorReport {
+                allocator: memory::report(),
+                allocations: None,
+                heap_profile: heap_profile(),
+            }),
+            heap: Box::new(heap_samples),
+            quit: Box::new(quit),
+        }
+    }
+
+    fn view(&self) -> View {
+        let told = self.in_force.told();
+        View {
+            number: told.snapshot.version,
+            model: Arc::clone(&told.model),
+            endpoints: endpoints(Arc::clone(&told.snapshot)),
+        }
+    }
+
+    fn runtime(&self) -> Runtime {
+        let now = Instant::now();
+        let counters = self.shards.counters().iter();
+        let drivers = self.shards.drivers();
+        let cores = self.shards.plan().cores.as_deref().unwrap_or_default();
+        let shards = counters
+            .zip(drivers)
+            .enumerate()
+            .map(|(id, (counters, driver))| {
+                let reason = driver.as_ref().map(|driver| driver.reason.clone());
+                Shard {
+                    id: u16::try_from(id).unwrap_or(u16::MAX),
+                    driver: driver.map_or("none", |driver| driver.driver).to_owned(),
+                    reason: reason.filter(|reason| !reason.is_empty()),
+                    core: cores.get(id).copied(),
+                    heartbeat_ms: u64::try_from(counters.heartbeat.age(now).as_millis())
+                        .unwrap_or(u64::MAX),
+                    connections: counters.clients.value(),
+                }
+            });
+        Runtime {
+            shards: shards.collect(),
+            cpus: self.cpus.set.clone(),
+            descriptors_per_shard: self.shards.plan().descriptors,
+            uptime_seconds: self.started.elapsed().as_secs(),
+        }
+    }
+
+    fn source(&self) -> Source {
+        let told = self.in_force.told();
+        Source {
+            kind: SourceKind::Files,
+            from: self
+                .files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect(),
+            age_seconds: told.since.map(|since| since.elapsed().as_secs()),
+            problems: told.problems as u64,
+            ..Source::default()
+        }
+    }
+
+    /// What the proxy is not ready for yet.
+    fn pending(&self) -> Vec<&'static str> {
+        let told = self.in_force.told();
+        let waits = [
+            ("configuration", told.since.is_none()),
+            (
+                "listeners",
+                told.since.is_some() && !self.in_force.has_listened(),
+            ),
+            ("shards", !self.shards.are_up()),
+            ("draining", self.shards.are_draining()),
+        ];
+        let pending = waits.into_iter().filter(|(_, waits)| *waits);
+        pending.map(|(name, _)| name).collect()
+    }
+
+    fn configuration_tasks(&self) -> Vec<Task> {
+        let told: Arc<Told> = self.in_force.told();
+        let since = told.since.unwrap_or(self.started);
+        vec![Task {
+            kind: "configuration".to_owned(),
+            state: if told.since.is_some() {
+                "watching"
+            } else {
+                "loading"
+            }
+            .to_owned(),
+            since_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            detail: self.source().from.join(", "),
+            ..Task::default()
+        }]
+    }
+}
+
+fn heap_profile() -> HeapProfile {
+    let samples = heap::samples();
+    HeapProfile {
+        armed: heap::sampling() != Sampling::Off,
+        sampled: samples.taken,
+        live_samples: samples.live,
+    }
+}
+
+fn heap_samples() -> HeapSamples {
+    let distance = match heap::sampling() {
+        Sampling::Every(bytes) => Some(bytes),
+        Sampling::Off => None,
+    };
+    let stacks = heap::stacks().map(|stack| HeapStack {
+        frames: stack.frames,
+        allocated_objects: stack.allocated.objects,
+        allocated_bytes: stack.allocated.bytes,
+        live_objects: stack.live.objects,
+        live_bytes: stack.live.bytes,
+    });
+    HeapSamples {
+        distance,
+        stacks: stacks.collect(),
+    }
+}
+
+fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
+    let asked = shards.clone();
+    ShardHandle {
+        ask: Box::new(move |ask| asked.ask_one(id, inbox::Ask::Admin(ask))),
+        heartbeat: Box::new(move || shards.counters()[id].heartbeat.age(Instant::now())),
+    }
+}
+
+/// Finds the endpoints of services and backends in a snapshot.
+fn endpoints(snapshot: Arc<Snapshot>) -> FindEndpoints {
+    let mut clusters: HashMap<String, Vec<usize>> = HashMap::new();
+    for (at, cluster) in snapshot.clusters.iter().enumerate() {
+        let (key, _) = key_and_port(&cluster.name);
+        clusters.entry(key.to_owned()).or_default().push(at);
+    }
+    Box::new(move |key| {
+        let found = clusters.get(key).into_iter().flatten();
+        found
+            .flat_map(|at| shown(&snapshot.clusters[*at]))
+            .collect()
+    })
+}
+
+/// `Service/namespace/name:port` taken apart; backends have no port. A transport may stand behind it,
+/// and the Gateway that has it for itself.
+fn key_and_port(name: &str) -> (&str, Option<u16>) {
+    let name = name.split_once(" from ").map_or(name, |(name, _)| name);
+    match name.rsplit_once(':') {
+        Some((key, port)) => (
+            key,
+            port.split('/').next().and_then(|port| port.parse().ok()),
+        ),
+        None => (name, None),
+    }
+}
+
+fn shown(cluster: &Cluster) -> Vec<(UpstreamId, Endpoint)> {
+    let (_, port) = key_and_port(&cluster.name);
+    let endpoints = cluster.endpoints.iter().map(|endpoint| {
+        let shown = Endpoint {
+            name: endpoint.name.to_string(),
+            port,
+            weight: endpoint.weight.get(),
+            status: match endpoint.health {
+                Health::Ready => EndpointHealth::Ready,
+                Health::Draining => EndpointHealth::Draining,
+                Health::NotReady => EndpointHealth::NotReady,
+            },
+            live: Live::default(),
+        };
+        (endpoint.id.into(), shown)
+    });
+    endpoints.collect()
+}

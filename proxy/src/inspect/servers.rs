@@ -1,0 +1,111 @@
+//! The sockets of the admin, metrics and readiness servers, as the command line wants them.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+
+use admin::{Address, BindError, Bound, Sockets};
+use thiserror::Error;
+use tracing::{info, warn};
+
+use crate::args::RunArgs;
+
+/// The sockets, and the ports that they take.
+#[derive(Debug)]
+pub struct Servers {
+    /// The sockets.
+    pub sockets: Sockets,
+    addresses: [Address; 3],
+}
+
+/// Why a server cannot listen.
+#[derive(Debug, Error)]
+#[error("there is no {server} server: {error}, {}; choose another {flag}, or off", why(.error))]
+pub struct ServerError {
+    server: &'static str,
+    flag: &'static str,
+    error: BindError,
+}
+
+impl Servers {
+    /// Ports that no listener may have, wherever it listens.
+    #[must_use]
+    pub fn ports(&self) -> BTreeSet<u16> {
+        self.addresses.iter().filter_map(Address::port).collect()
+    }
+}
+
+/// Listens for all three.
+///
+/// # Errors
+/// An address that was asked for cannot be had. Where a default one is taken, as by a second
+/// gateway on one machine, traffic goes before: it is only said.
+pub fn bind(args: &RunArgs) -> Result<Servers, ServerError> {
+    let want = |server, flag, asked, default| Wanted {
+        server,
+        flag,
+        asked,
+        default,
+    };
+    let asked = args.admin_address.as_ref();
+    let (admin, admin_address) = want("admin", "--admin-address", asked, Address::ADMIN).bind()?;
+    let asked = args.metrics_address.as_ref();
+    let metrics = want("metrics", "--metrics-address", asked, Address::METRICS);
+    let (metrics, metrics_address) = metrics.bind()?;
+    let asked = args.readiness_address.as_ref();
+    let readiness = want(
+        "readiness",
+        "--readiness-address",
+        asked,
+        Address::READINESS,
+    );
+    let (readiness, readiness_address) = readiness.bind()?;
+    Ok(Servers {
+        sockets: Sockets {
+            admin,
+            metrics,
+            readiness,
+        },
+        addresses: [admin_address, metrics_address, readiness_address],
+    })
+}
+
+/// One of the servers: its name, the flag for its address, and that.
+struct Wanted<'a> {
+    server: &'static str,
+    flag: &'static str,
+    asked: Option<&'a Address>,
+    default: Address,
+}
+
+impl Wanted<'_> {
+    fn bind(self) -> Result<(Bound, Address), ServerError> {
+        let address = self.asked.cloned().unwrap_or(self.default);
+        let error = match admin::bind(&address) {
+            Ok(bound) => {
+                for address in bound.addresses() {
+                    info!(server = self.server, %address, "listening");
+                }
+                return Ok((bound, address));
+            }
+            Err(error) => ServerError {
+                server: self.server,
+                flag: self.flag,
+                error,
+            },
+        };
+        if self.asked.is_some() {
+            return Err(error);
+        }
+        warn!("{error}");
+        Ok((Bound::default(), address))
+    }
+}
+
+fn why(error: &BindError) -> &'static str {
+    match error.error.kind() {
+        ErrorKind::AddrInUse => "another process has the port",
+        ErrorKind::AddrNotAvailable => "this machine does not have the address",
+        ErrorKind::PermissionDenied => "this user may not",
+        _ => "the system refuses",
+    }
+}

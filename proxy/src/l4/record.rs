@@ -1,0 +1,168 @@
+//! What is known of a connection, or of a session of datagrams, at its end: counters, access log.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use rand::rngs::SmallRng;
+
+use crate::config::{Bind, L4Rule, Listener};
+use crate::failure::Failure;
+use crate::observe::access_log::{self, ConnectionRecord};
+use crate::observe::series::{MethodClass, Owner, Series};
+use crate::shard::Shard;
+use crate::shard::interned::Interned;
+use xds::model::AccessLog;
+
+/// What is carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Any bytes.
+    Tcp,
+    /// TLS, looked into no further than its first message.
+    Tls,
+    /// Datagrams.
+    Udp,
+}
+
+impl Protocol {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Tls => "TLS",
+            Self::Udp => "UDP",
+        }
+    }
+}
+
+/// What is known of a connection.
+pub(crate) struct Record<'a> {
+    started: Instant,
+    protocol: Protocol,
+    server_name: Option<&'a str>,
+    /// Whose log it is in, and who answers for it, where no rule does.
+    nobodys: Nobodys,
+    rule: Option<Arc<L4Rule>>,
+    pub(super) cluster: Option<(Interned, Arc<str>)>,
+    pub(super) endpoint: Option<Arc<str>>,
+    pub(super) connect_time: Option<Duration>,
+    pub(super) retries: u32,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out: u64,
+}
+
+/// What holds for connections that no rule serves.
+struct Nobodys {
+    gateway: Arc<str>,
+    listener: Option<(Interned, String)>,
+    access_log: AccessLog,
+}
+
+impl<'a> Record<'a> {
+    /// A connection that begins now.
+    pub(crate) fn begin(
+        protocol: Protocol,
+        server_name: Option<&'a str>,
+        bind: &Bind,
+        listener: Option<&Listener>,
+    ) -> Self {
+        let access_log = listener.map_or(&bind.access_log, |listener| &listener.access_log);
+        Self {
+            started: Instant::now(),
+            protocol,
+            server_name,
+            nobodys: Nobodys {
+                gateway: Arc::clone(&bind.gateway),
+                listener: listener.map(|it| (it.id, it.key.as_str().to_owned())),
+                access_log: access_log.clone(),
+            },
+            rule: None,
+            cluster: None,
+            endpoint: None,
+            connect_time: None,
+            retries: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+
+    /// A rule takes it.
+    pub(super) fn takes(&mut self, shard: &Shard, rule: &Arc<L4Rule>) {
+        shard.counters.routes.of(rule.id).active.up();
+        self.rule = Some(Arc::clone(rule));
+    }
+
+    /// Counts and logs it.
+    pub(super) fn finish(&self, shard: &Rc<Shard>, client: IpAddr, failure: Option<Failure>) {
+        let duration = self.started.elapsed();
+        self.count(shard, failure, duration);
+        self.log(shard, client, failure, duration);
+    }
+
+    fn count(&self, shard: &Shard, failure: Option<Failure>, duration: Duration) {
+        let counters = &shard.counters;
+        let owner = match (&self.rule, &self.nobodys.listener) {
+            (Some(rule), _) => {
+                // Its id may belong to another rule by now, and then nothing is said of this one.
+                let Some(route) = counters.routes.read(rule.id) else {
+                    return;
+                };
+                route.active.down();
+                route.duration.observe(duration);
+                route.bytes_in.add(self.bytes_in);
+                route.bytes_out.add(self.bytes_out);
+                route.retries.add(u64::from(self.retries));
+                Owner::Route(rule.id)
+            }
+            (None, Some((listener, _))) => Owner::Listener(*listener),
+            (None, None) => {
+                if let Some(failure) = failure {
+                    counters.refused.count(failure.kind);
+                }
+                return;
+            }
+        };
+        counters.connections.count(&Series {
+            owner,
+            backend: self.cluster.as_ref().map(|(id, _)| *id),
+            method: MethodClass::Other,
+            status: None,
+            reason: failure.map(|failure| failure.kind.into()),
+        });
+    }
+
+    fn log(&self, shard: &Shard, client: IpAddr, failure: Option<Failure>, duration: Duration) {
+        let rule = self.rule.as_deref();
+        let log = rule.map_or(&self.nobodys.access_log, |rule| &rule.access_log);
+        let status = failure.map_or(0, |failure| failure.kind.status());
+        let wanted = |rng: &mut SmallRng| access_log::wants(log, status, duration, rng);
+        if !shard.with_rng(wanted) {
+            return;
+        }
+        let listener = self.nobodys.listener.as_ref();
+        let line = ConnectionRecord {
+            time: SystemTime::now() - duration,
+            gateway: &self.nobodys.gateway,
+            listener: rule
+                .map(|rule| &*rule.listener)
+                .or(listener.map(|(_, key)| key.as_str())),
+            route: rule.map(|rule| &*rule.name),
+            backend: self.cluster.as_ref().map(|(_, name)| &**name),
+            endpoint: self.endpoint.as_deref(),
+            client,
+            protocol: self.protocol.as_str(),
+            server_name: self.server_name,
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            duration,
+            connect: self.connect_time,
+            reason: failure.map(|failure| failure.kind),
+            retries: self.retries,
+        };
+        shard
+            .log
+            .borrow_mut()
+            .append(|out| line.write(log.format, out));
+    }
+}

@@ -1,0 +1,288 @@
+//! The sessions of a UDP listener: which client's datagrams belong together, and which session goes
+//! when there are too many or it was quiet for too long.
+//!
+//! Sans-io: time is passed in. Anybody can make a session with one datagram and a false address, so
+//! a full table gives up sessions that were never answered, the one quiet for longest first; those
+//! of real conversations only after they were quiet for a while. Every call costs the same, however
+//! many sessions there are.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use crate::shard::wheel::Tick;
+
+/// The sessions of a listener, by whose they are.
+#[derive(Debug)]
+pub struct Sessions<K, V> {
+    places: HashMap<K, usize>,
+    slots: Vec<Slot<K, V>>,
+    free: Vec<usize>,
+    /// Quiet for longest first.
+    unanswered: Line,
+    answered: Line,
+    bounds: Bounds,
+}
+
+/// How many sessions there may be, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many.
+    pub most: usize,
+    /// For how long one may be quiet.
+    pub idle: Duration,
+    /// After which quiet an answered one makes room for another.
+    pub yields_after: Duration,
+}
+
+/// There are too many, and none is to make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+#[derive(Debug)]
+struct Slot<K, V> {
+    /// `None` while it is free.
+    session: Option<(K, V)>,
+    moved: Tick,
+    is_answered: bool,
+    previous: Option<usize>,
+    next: Option<usize>,
+}
+
+/// A list of slots, linked through them.
+#[derive(Debug, Default, Clone, Copy)]
+struct Line {
+    first: Option<usize>,
+    last: Option<usize>,
+}
+
+impl<K: Eq + Hash + Clone, V> Sessions<K, V> {
+    /// No sessions.
+    #[must_use]
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            places: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            unanswered: Line::default(),
+            answered: Line::default(),
+            bounds,
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// From now on other bounds hold. Sessions in excess stay until room is needed.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// The session of `key`, which its client has just moved.
+    pub fn ask(&mut self, key: &K, now: Tick) -> Option<&V> {
+        let at = *self.places.get(key)?;
+        self.requeue(at, now, false);
+        self.slots[at].session.as_ref().map(|(_, value)| value)
+    }
+
+    /// Notes that the session of `key` was answered. `false` where there is none.
+    pub fn answer(&mut self, key: &K, now: Tick) -> bool {
+        let Some(at) = self.places.get(key).copied() else {
+            return false;
+        };
+        self.requeue(at, now, true);
+        true
+    }
+
+    /// Makes the room for one more; the session that had it.
+    ///
+    /// # Errors
+    /// No session may be given up for it.
+    pub fn make_room(&mut self, now: Tick) -> Result<Option<V>, Full> {
+        if self.places.len() < self.bounds.most {
+            return Ok(None);
+        }
+        let quiet = self.bounds.yields_after;
+        let yields = |at: &usize| self.slots[*at].moved.after(quiet) <= now;
+        let oldest = self.unanswered.first;
+        let at = oldest.or(self.answered.first.filter(yields)).ok_or(Full)?;
+        Ok(self.take(at))
+    }
+
+    /// Adds a session, for which there must be room; one of the same key is replaced.
+    pub fn insert(&mut self, key: K, value: V, now: Tick) {
+        self.remove(&key);
+        let slot = Slot {
+            session: Some((key.clone(), value)),
+            moved: now,
+            is_answered: false,
+            previous: None,
+            next: None,
+        };
+        let at = if let Some(at) = self.free.pop() {
+            self.slots[at] = slot;
+            at
+        } else {
+            self.slots.push(slot);
+            self.slots.len() - 1
+        };
+        self.places.insert(key, at);
+        self.link(at);
+    }
+
+    /// Takes the session of `key` out.
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let at = *self.places.get(key)?;
+        self.take(at)
+    }
+
+    /// Takes out one that was quiet for too long. Call it until there is none.
+    pub fn expire(&mut self, now: Tick) -> Option<V> {
+        let idle = self.bounds.idle;
+        let lines = [self.unanswered.first, self.answered.first];
+        let mut oldest = lines.into_iter().flatten();
+        let at = oldest.find(|at| self.slots[*at].moved.after(idle) <= now)?;
+        self.take(at)
+    }
+
+    /// Takes out all of them.
+    pub fn drain(&mut self) -> impl Iterator<Item = V> {
+        self.places.clear();
+        self.free.clear();
+        self.unanswered = Line::default();
+        self.answered = Line::default();
+        let slots = std::mem::take(&mut self.slots).into_iter();
+        slots.filter_map(|slot| slot.session.map(|(_, value)| value))
+    }
+
+    fn take(&mut self, at: usize) -> Option<V> {
+        self.unlink(at);
+        let (key, value) = self.slots[at].session.take()?;
+        self.places.remove(&key);
+        self.free.push(at);
+        Some(value)
+    }
+
+    /// Puts a session at the end of its line; one that is answered changes lines once.
+    fn requeue(&mut self, at: usize, now: Tick, answered: bool) {
+        self.unlink(at);
+        let slot = &mut self.slots[at];
+        slot.moved = slot.moved.max(now);
+        slot.is_answered |= answered;
+        self.link(at);
+    }
+
+    fn line(&mut self, at: usize) -> &mut Line {
+        if self.slots[at].is_answered {
+            &mut self.answered
+        } else {
+            &mut self.unanswered
+        }
+    }
+
+    fn link(&mut self, at: usize) {
+        let last = self.line(at).last.replace(at);
+        self.slots[at].previous = last;
+        self.slots[at].next = None;
+        match last {
+            Some(last) => self.slots[last].next = Some(at),
+            None => self.line(at).first = Some(at),
+        }
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let (previous, next) = (self.slots[at].previous, self.slots[at].next);
+        match previous {
+            Some(previous) => self.slots[previous].next = next,
+            None => self.line(at).first = next,
+        }
+        match next {
+            Some(next) => self.slots[next].previous = previous,
+            None => self.line(at).last = previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Bounds, Full, Sessions};
+    use crate::shard::wheel::Tick;
+
+    const BOUNDS: Bounds = Bounds {
+        most: 3,
+        idle: Duration::from_mins(1),
+        yields_after: Duration::from_secs(5),
+    };
+
+    fn at(seconds: u64) -> Tick {
+        Tick::at(Duration::from_secs(seconds))
+    }
+
+    fn full() -> Sessions<char, char> {
+        let mut sessions = Sessions::new(BOUNDS);
+        for (second, name) in (0..).zip(['a', 'b', 'c']) {
+            assert_eq!(sessions.make_room(at(second)), Ok(None));
+            sessions.insert(name, name, at(second));
+        }
+        sessions
+    }
+
+    #[test]
+    fn who_was_never_answered_makes_room_the_quietest_first() {
+        let mut sessions = full();
+        sessions.answer(&'b', at(3));
+        sessions.ask(&'a', at(4));
+        assert_eq!(sessions.make_room(at(4)), Ok(Some('c')));
+        sessions.insert('d', 'd', at(4));
+        assert_eq!(sessions.make_room(at(4)), Ok(Some('a')));
+        assert_eq!(sessions.len(), 2);
+    }
+
+    #[test]
+    fn who_was_answered_makes_room_after_a_while_alone() {
+        let mut sessions = full();
+        for (second, name) in (3..).zip(['a', 'b', 'c']) {
+            assert!(sessions.answer(&name, at(second)));
+        }
+        assert_eq!(sessions.make_room(at(6)), Err(Full));
+        assert_eq!(sessions.make_room(at(9)), Ok(Some('a')));
+        sessions.ask(&'b', at(9));
+        assert_eq!(sessions.make_room(at(9)), Ok(None));
+    }
+
+    #[test]
+    fn who_is_quiet_for_too_long_ends() {
+        let mut sessions = full();
+        sessions.answer(&'a', at(30));
+        assert_eq!(sessions.expire(at(61)), None);
+        assert_eq!(sessions.expire(at(62)), Some('b'));
+        assert_eq!(sessions.expire(at(62)), None);
+        assert_eq!(sessions.ask(&'b', at(62)), None);
+        assert_eq!(sessions.expire(at(63)), Some('c'));
+        assert_eq!(sessions.expire(at(91)), Some('a'));
+        assert!(sessions.is_empty());
+    }
+
+    #[test]
+    fn a_session_begins_again_under_the_same_key() {
+        let mut sessions = full();
+        sessions.insert('a', 'z', at(9));
+        assert_eq!(sessions.ask(&'a', at(9)), Some(&'z'));
+        assert_eq!(sessions.len(), 3);
+        let mut rest: Vec<_> = sessions.drain().collect();
+        rest.sort_unstable();
+        assert_eq!(rest, ['b', 'c', 'z']);
+        assert!(sessions.is_empty() && !sessions.answer(&'b', at(10)));
+    }
+}

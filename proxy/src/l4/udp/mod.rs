@@ -1,0 +1,267 @@
+//! UDP listeners on a shard: datagrams in, each to the session of its client, answers out.
+//!
+//! The kernel hands all datagrams of a client to one shard (`SO_REUSEPORT` hashes both addresses).
+//! Datagrams are taken one by one and sent on without waiting, so one piece of memory serves all.
+
+mod session;
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::sessions::{Bounds, Sessions};
+use crate::failure::FailureKind;
+use crate::limits::{
+    ACCEPT_PAUSE, DATAGRAM_BYTES, DATAGRAMS_PER_POLL, UDP_IDLE_TIMEOUT, UDP_SESSIONS,
+    UDP_STOP_GRACE, UDP_SWEEP, UDP_YIELD_AFTER,
+};
+use crate::net::{Datagrams, Received};
+use crate::shard::Shard;
+use crate::shard::drain::Draining;
+use crate::shard::fence::fenced;
+use crate::shard::tasks::Purpose;
+use crate::sockets::Listening;
+use crate::tunnel::either;
+
+use self::session::Session;
+
+/// The UDP listeners of a shard.
+#[derive(Default)]
+pub(crate) struct UdpListeners {
+    list: RefCell<Vec<Rc<UdpListener>>>,
+    /// Those that take no more datagrams, and may still have sessions.
+    stopping: RefCell<Vec<Weak<UdpListener>>>,
+}
+
+/// A UDP listener.
+struct UdpListener {
+    bind: u32,
+    socket: Datagrams,
+    sessions: RefCell<Sessions<Parties, Rc<Session>>>,
+    stopped: Draining,
+    /// Keeps the port for as long as answers go out from it.
+    _sockets: Arc<Listening>,
+}
+
+/// Whose datagrams belong together: the client, and the address of ours that it asks. The port is
+/// the listener's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Parties {
+    client: SocketAddr,
+    asked: Option<IpAddr>,
+}
+
+impl UdpListeners {
+    /// Takes datagrams of `bind` from the shard's own socket until told to stop.
+    ///
+    /// # Errors
+    /// The runtime cannot take the socket over.
+    pub(crate) fn listen(shard: &Rc<Shard>, bind: u32, sockets: Arc<Listening>) -> io::Result<()> {
+        let memory = &mut *shard.datagram.borrow_mut();
+        if memory.is_empty() {
+            *memory = vec![0; DATAGRAM_BYTES].into_boxed_slice();
+        }
+        let listener = Rc::new(UdpListener {
+            bind,
+            socket: Datagrams::bound(sockets.lend(shard.id)?)?,
+            sessions: RefCell::new(Sessions::new(bounds(shard, None))),
+            stopped: Draining::default(),
+            _sockets: sockets,
+        });
+        shard.udp.list.borrow_mut().push(Rc::clone(&listener));
+        let taking = Rc::clone(&listener).take_datagrams(Rc::clone(shard));
+        monoio::spawn(fenced(shard, Purpose::Accept(bind), taking));
+        let sweeping = listener.end_quiet_sessions(Rc::clone(shard));
+        monoio::spawn(fenced(shard, Purpose::Accept(bind), sweeping));
+        Ok(())
+    }
+
+    /// Takes no more datagrams where `which` says so of a bind. Answers still pass for a moment.
+    pub(crate) fn stop(&self, which: impl Fn(u32) -> bool) {
+        let mut list = self.list.borrow_mut();
+        let mut stopping = self.stopping.borrow_mut();
+        stopping.retain(|listener| listener.strong_count() > 0);
+        for listener in list.extract_if(.., |listener| which(listener.bind)) {
+            listener.stopped.begin();
+            stopping.push(Rc::downgrade(&listener));
+        }
+    }
+
+    /// Ends every session. How many there were.
+    pub(crate) fn end_sessions(&self) -> usize {
+        self.stop(|_| true);
+        let stopping = self.stopping.borrow();
+        let listeners = stopping.iter().filter_map(Weak::upgrade);
+        listeners.map(|listener| listener.end_sessions()).sum()
+    }
+}
+
+impl UdpListener {
+    async fn take_datagrams(self: Rc<Self>, shard: Rc<Shard>) {
+        while !self.stopped.get() {
+            let waited = either(self.socket.readable(), self.stopped.wait()).await;
+            if waited.is_err() {
+                monoio::time::sleep(ACCEPT_PAUSE).await;
+            }
+            let mut taken = 0;
+            while taken < DATAGRAMS_PER_POLL && !self.stopped.get() {
+                if !self.take_one(&shard) {
+                    break;
+                }
+                taken += 1;
+            }
+            if taken == DATAGRAMS_PER_POLL {
+                // Readiness comes without a wait where there is more: let others run.
+                shard.turns.give_way().await;
+            }
+        }
+    }
+
+    /// Takes a datagram, if there is one, and sends it on.
+    fn take_one(self: &Rc<Self>, shard: &Rc<Shard>) -> bool {
+        let mut memory = shard.datagram.borrow_mut();
+        let received = match self.socket.receive(&mut memory) {
+            Ok(received) => received,
+            // What else is wrong may stay so, and then others must have their turn.
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        };
+        let dropped = match memory.get(..received.len) {
+            Some(bytes) if !received.is_cut => self.send_on(shard, bytes, received).err(),
+            _ => Some(FailureKind::DatagramCut),
+        };
+        if let Some(kind) = dropped {
+            shard.counters.dropped_datagrams.count(kind);
+        }
+        true
+    }
+
+    fn send_on(
+        self: &Rc<Self>,
+        shard: &Rc<Shard>,
+        bytes: &[u8],
+        received: Received,
+    ) -> Result<(), FailureKind> {
+        let parties = Parties {
+            client: received.from,
+            asked: received.to,
+        };
+        let known = self
+            .sessions
+            .borrow_mut()
+            .ask(&parties, shard.now())
+            .cloned();
+        let session = match known {
+            Some(session) => session,
+            None => self.begin_session(shard, parties)?,
+        };
+        match session.send(shard, bytes) {
+            // An earlier datagram met with that: this one may be luckier elsewhere.
+            Err(FailureKind::ConnectFailed) => {
+                self.begin_session(shard, parties)?.send(shard, bytes)
+            }
+            sent => sent,
+        }
+    }
+
+    fn begin_session(
+        self: &Rc<Self>,
+        shard: &Rc<Shard>,
+        parties: Parties,
+    ) -> Result<Rc<Session>, FailureKind> {
+        let gives_way = self.sessions.borrow_mut().make_room(shard.now());
+        let gives_way = gives_way.map_err(|_| FailureKind::SessionsFull)?;
+        if let Some(session) = gives_way {
+            session.end(FailureKind::SessionsFull);
+        }
+        let session = Rc::new(Session::begin(shard, self.bind, parties)?);
+        let bounds = bounds(shard, session.idle_timeout());
+        let mut sessions = self.sessions.borrow_mut();
+        sessions.set_bounds(bounds);
+        sessions.insert(parties, Rc::clone(&session), shard.now());
+        let answers = Rc::clone(self).pass_answers(Rc::clone(shard), Rc::clone(&session), parties);
+        monoio::spawn(fenced(shard, Purpose::Connection(parties.client), answers));
+        Ok(session)
+    }
+
+    /// Sends what a session's endpoint says to its client, until the session ends.
+    async fn pass_answers(
+        self: Rc<Self>,
+        shard: Rc<Shard>,
+        session: Rc<Session>,
+        parties: Parties,
+    ) {
+        while session.is_open() {
+            session.readable().await;
+            let mut taken = 0;
+            while taken < DATAGRAMS_PER_POLL && self.pass_one(&shard, &session, parties) {
+                taken += 1;
+            }
+            if taken == DATAGRAMS_PER_POLL {
+                shard.turns.give_way().await;
+            }
+        }
+        let mut sessions = self.sessions.borrow_mut();
+        // Another session of the same client may have taken its place.
+        if let Some(present) = sessions.remove(&parties)
+            && !Rc::ptr_eq(&present, &session)
+        {
+            sessions.insert(parties, present, shard.now());
+        }
+        drop(sessions);
+        session.finish(&shard, parties.client.ip().to_canonical());
+    }
+
+    /// Passes an answer on, if there is one.
+    fn pass_one(&self, shard: &Shard, session: &Session, parties: Parties) -> bool {
+        let mut memory = shard.datagram.borrow_mut();
+        let Some(length) = session.receive(shard, &mut memory) else {
+            return false;
+        };
+        self.sessions.borrow_mut().answer(&parties, shard.now());
+        let answer = memory.get(..length).unwrap_or_default();
+        let sent = self.socket.send_from(answer, parties.asked, parties.client);
+        match sent {
+            Ok(()) => session.answered(length),
+            Err(_) => shard
+                .counters
+                .dropped_datagrams
+                .count(FailureKind::ClientStalled),
+        }
+        true
+    }
+
+    /// Now and then ends sessions that were quiet for too long; in the end, all of them.
+    async fn end_quiet_sessions(self: Rc<Self>, shard: Rc<Shard>) {
+        while !self.stopped.get() {
+            monoio::time::sleep(UDP_SWEEP).await;
+            while let Some(session) = self.next_quiet(&shard) {
+                session.end_in_order();
+            }
+        }
+        monoio::time::sleep(UDP_STOP_GRACE).await;
+        self.end_sessions();
+    }
+
+    fn end_sessions(&self) -> usize {
+        let left: Vec<_> = self.sessions.borrow_mut().drain().collect();
+        for session in &left {
+            session.end_in_order();
+        }
+        left.len()
+    }
+
+    fn next_quiet(&self, shard: &Shard) -> Option<Rc<Session>> {
+        self.sessions.borrow_mut().expire(shard.now())
+    }
+}
+
+fn bounds(shard: &Shard, idle: Option<Duration>) -> Bounds {
+    Bounds {
+        most: UDP_SESSIONS.min(shard.room() / 2),
+        idle: idle.map_or(UDP_IDLE_TIMEOUT, |idle| idle.min(UDP_IDLE_TIMEOUT)),
+        yields_after: UDP_YIELD_AFTER,
+    }
+}

@@ -1,0 +1,196 @@
+//! A session of datagrams: one client, one endpoint, a socket between them.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Parties;
+use crate::config::{Address, ClusterIndex};
+use crate::failure::FailureKind;
+use crate::l4::reach::{choose, draw};
+use crate::l4::{Protocol, Record};
+use crate::net::Datagrams;
+use crate::shard::Shard;
+use crate::shard::interned::Interned;
+use crate::upstream::health::{Exchange, Outcome};
+
+/// A session of datagrams.
+pub(super) struct Session {
+    socket: Datagrams,
+    record: RefCell<Record<'static>>,
+    booking: Exchange,
+    /// Where its endpoint is found in the configuration, as long as that is there.
+    cluster: (ClusterIndex, Interned),
+    begun: Instant,
+    /// Whether its endpoint has said anything.
+    is_answered: Cell<bool>,
+    idle: Option<Duration>,
+    ended: Cell<Ended>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    NotYet,
+    InOrder,
+    By(FailureKind),
+}
+
+impl Session {
+    /// Begins the session of these parties, by the rule of their listener.
+    ///
+    /// # Errors
+    /// There is no rule, backend or endpoint for it, or no descriptor left.
+    pub(super) fn begin(
+        shard: &Rc<Shard>,
+        bind: u32,
+        parties: Parties,
+    ) -> Result<Self, FailureKind> {
+        let snapshot = shard.config.load();
+        let bind = snapshot.bind(bind).ok_or(FailureKind::NoListener)?;
+        let listener = bind.listeners.first().ok_or(FailureKind::NoListener)?;
+        let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
+        let drawn = shard.with_rng(|rng| draw(rule, &snapshot, rng));
+        let (backend, cluster) = drawn.map_err(|failure| failure.kind)?;
+        let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
+        let begun = Instant::now();
+        let chosen = choose(shard, cluster, &mut Vec::new(), begun);
+        let (endpoint, booking) = chosen.map_err(|failure| failure.kind)?;
+        let Address::Tcp(address) = endpoint.address else {
+            return Err(FailureKind::NoValidBackend);
+        };
+        let socket = Datagrams::connected(address).map_err(|_| FailureKind::ConnectFailed)?;
+        tracing::trace!(client = %parties.client, %address, "began a session");
+        let mut record = Record::begin(Protocol::Udp, None, bind, Some(listener));
+        record.takes(shard, &Arc::clone(rule));
+        record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
+        record.endpoint = Some(Arc::clone(&endpoint.name));
+        Ok(Self {
+            socket,
+            record: RefCell::new(record),
+            booking,
+            cluster: (index, cluster.id),
+            begun,
+            is_answered: Cell::new(false),
+            idle: rule.limits.stream_idle_timeout,
+            ended: Cell::new(Ended::NotYet),
+        })
+    }
+
+    /// For how long it may be quiet.
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
+        self.idle
+    }
+
+    /// Whether it goes on.
+    pub(super) fn is_open(&self) -> bool {
+        self.ended.get() == Ended::NotYet
+    }
+
+    /// Waits for an answer, an error or the end of the session.
+    pub(super) async fn readable(&self) {
+        if self.socket.readable().await.is_err() {
+            self.end(FailureKind::UpstreamReset);
+        }
+    }
+
+    /// Sends a client's datagram to the endpoint.
+    ///
+    /// # Errors
+    /// It was not taken; an error on the way there ends the session as well.
+    pub(super) fn send(&self, shard: &Shard, bytes: &[u8]) -> Result<(), FailureKind> {
+        match self.socket.send_to_peer(bytes) {
+            Ok(()) => {
+                self.record.borrow_mut().bytes_in += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) if is_of_path(&error) => {
+                self.judge(shard, Outcome::Failure);
+                self.end(FailureKind::ConnectFailed);
+                Err(FailureKind::ConnectFailed)
+            }
+            Err(_) => Err(FailureKind::UpstreamFull),
+        }
+    }
+
+    /// Takes an answer of the endpoint: its length, if there is one.
+    pub(super) fn receive(&self, shard: &Shard, memory: &mut [u8]) -> Option<usize> {
+        loop {
+            if !self.is_open() {
+                return None;
+            }
+            match self.socket.receive_from_peer(memory) {
+                Ok((length, false)) => {
+                    if !self.is_answered.replace(true) {
+                        self.judge(shard, Outcome::Success(self.begun.elapsed()));
+                    }
+                    return Some(length);
+                }
+                Ok((_, true)) => {
+                    let dropped = &shard.counters.dropped_datagrams;
+                    dropped.count(FailureKind::DatagramCut);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    self.judge(shard, Outcome::Failure);
+                    self.end(FailureKind::ConnectFailed);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Its client has got an answer of so many bytes.
+    pub(super) fn answered(&self, bytes: usize) {
+        self.record.borrow_mut().bytes_out += bytes as u64;
+    }
+
+    /// Ends it, since nothing more is to come.
+    pub(super) fn end_in_order(&self) {
+        self.end_as(Ended::InOrder);
+    }
+
+    /// Ends it for a reason.
+    pub(super) fn end(&self, why: FailureKind) {
+        self.end_as(Ended::By(why));
+    }
+
+    fn end_as(&self, ended: Ended) {
+        if self.is_open() {
+            self.ended.set(ended);
+            self.socket.wake();
+        }
+    }
+
+    /// Counts and logs it.
+    pub(super) fn finish(&self, shard: &Rc<Shard>, client: IpAddr) {
+        let failure = match self.ended.get() {
+            Ended::By(kind) => Some(kind.into()),
+            Ended::InOrder | Ended::NotYet => None,
+        };
+        self.record.borrow().finish(shard, client, failure);
+    }
+
+    /// Notes how the endpoint does, unless its service is gone meanwhile.
+    fn judge(&self, shard: &Shard, outcome: Outcome) {
+        let (index, id) = self.cluster;
+        let snapshot = shard.config.load();
+        let cluster = snapshot.clusters.get(index.0);
+        if let Some(cluster) = cluster.filter(|cluster| cluster.id == id) {
+            let (states, now) = (&shard.endpoints, Instant::now());
+            self.booking.judge(states, &cluster.set, outcome, now);
+        }
+    }
+}
+
+/// Whether an error tells of the way to the endpoint, and not of our own want of memory.
+fn is_of_path(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    matches!(
+        error.kind(),
+        Kind::ConnectionRefused | Kind::HostUnreachable | Kind::NetworkUnreachable
+    )
+}

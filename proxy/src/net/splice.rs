@@ -1,0 +1,171 @@
+//! Bytes from one socket to another without passing through our memory: splice(2) over a pipe.
+//!
+//! The calls are made directly, on sockets that do not block: as operations of a ring they would
+//! each go to a worker thread of the kernel (about 40 µs).
+
+#![expect(unsafe_code, reason = "pipe2(2), fcntl(2) and splice(2)")]
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::limits::{SPLICE_PIPE_BYTES, SPLICE_PIPES};
+
+/// A pipe that bytes pass through.
+pub(crate) struct Pipe {
+    out: OwnedFd,
+    into: OwnedFd,
+    /// Bytes that are in it.
+    held: usize,
+}
+
+impl Pipe {
+    fn new() -> io::Result<Self> {
+        let mut ends = [0; 2];
+        // SAFETY: the pointer names room for both descriptors.
+        let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        if made != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let [out, into] = ends;
+        // SAFETY: the kernel has just made both, for nobody else.
+        let (out, into) = unsafe { (OwnedFd::from_raw_fd(out), OwnedFd::from_raw_fd(into)) };
+        // SAFETY: fcntl takes plain integers. A pipe that may not grow does with what it has.
+        unsafe { libc::fcntl(into.as_raw_fd(), libc::F_SETPIPE_SZ, SPLICE_PIPE_BYTES) };
+        Ok(Self { out, into, held: 0 })
+    }
+
+    /// Whether no byte is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+
+    /// Takes what a socket has: how much, 0 at its end.
+    ///
+    /// # Errors
+    /// What splice(2) says; `WouldBlock` where there is nothing.
+    pub(crate) fn fill(&mut self, from: RawFd) -> io::Result<usize> {
+        let count = splice(
+            from,
+            self.into.as_raw_fd(),
+            SPLICE_PIPE_BYTES.unsigned_abs() as usize,
+        )?;
+        self.held = self.held.saturating_add(count);
+        Ok(count)
+    }
+
+    /// Gives a socket what it takes: how much.
+    ///
+    /// # Errors
+    /// What splice(2) says; `WouldBlock` where it takes nothing now.
+    pub(crate) fn empty(&mut self, to: RawFd) -> io::Result<usize> {
+        let count = splice(self.out.as_raw_fd(), to, self.held)?;
+        self.held = self.held.saturating_sub(count);
+        Ok(count)
+    }
+}
+
+fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
+    // SAFETY: splice takes plain integers; null offsets are what sockets and pipes want.
+    let count = unsafe {
+        libc::splice(
+            from,
+            std::ptr::null_mut(),
+            to,
+            std::ptr::null_mut(),
+            most,
+            libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK,
+        )
+    };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
+/// Has the operations of a socket end with `WouldBlock` where they would wait.
+///
+/// # Errors
+/// What fcntl(2) says.
+pub(crate) fn never_block(fd: RawFd) -> io::Result<()> {
+    // SAFETY: fcntl takes plain integers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    // SAFETY: as above.
+    let set =
+        flags >= 0 && unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } == 0;
+    if set {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The pipes of a shard.
+#[derive(Default)]
+pub(crate) struct Pipes {
+    free: RefCell<Vec<Pipe>>,
+    made: Cell<usize>,
+}
+
+impl Pipes {
+    /// A pipe with nothing in it, unless all are in use.
+    pub(crate) fn take(&self) -> Option<Pipe> {
+        if let Some(pipe) = self.free.borrow_mut().pop() {
+            return Some(pipe);
+        }
+        if self.made.get() >= SPLICE_PIPES {
+            return None;
+        }
+        let pipe = Pipe::new().ok()?;
+        self.made.set(self.made.get() + 1);
+        Some(pipe)
+    }
+
+    /// Gives a pipe back; one that still holds bytes is closed.
+    pub(crate) fn put(&self, pipe: Pipe) {
+        if pipe.is_empty() {
+            self.free.borrow_mut().push(pipe);
+        } else {
+            self.made.set(self.made.get().saturating_sub(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::{Pipes, never_block};
+    use crate::limits::SPLICE_PIPES;
+
+    #[test]
+    fn bytes_go_from_socket_to_socket() {
+        let (mut client, ours) = UnixStream::pair().expect("sockets");
+        let (towards, mut backend) = UnixStream::pair().expect("sockets");
+        never_block(ours.as_raw_fd()).expect("a socket of ours");
+        let mut pipe = Pipes::default().take().expect("a pipe");
+        let nothing = pipe.fill(ours.as_raw_fd()).expect_err("nothing was said");
+        assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
+        client.write_all(b"hello").expect("taken");
+        assert_eq!(pipe.fill(ours.as_raw_fd()).expect("bytes"), 5);
+        assert_eq!(pipe.empty(towards.as_raw_fd()).expect("taken"), 5);
+        let mut back = [0; 5];
+        backend.read_exact(&mut back).expect("bytes");
+        assert_eq!(&back, b"hello");
+        drop(client);
+        assert_eq!(pipe.fill(ours.as_raw_fd()).expect("an end"), 0);
+    }
+
+    #[test]
+    fn pipes_are_bounded_and_used_again_when_empty() {
+        let pipes = Pipes::default();
+        let mut taken: Vec<_> = std::iter::from_fn(|| pipes.take()).collect();
+        assert_eq!(taken.len(), SPLICE_PIPES);
+        let (mut client, ours) = UnixStream::pair().expect("sockets");
+        client.write_all(b"secret").expect("taken");
+        let mut used = taken.pop().expect("many");
+        used.fill(ours.as_raw_fd()).expect("bytes");
+        pipes.put(used);
+        assert!(pipes.take().expect("another one").is_empty());
+        assert!(pipes.take().is_none());
+    }
+}

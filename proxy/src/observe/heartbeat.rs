@@ -1,0 +1,48 @@
+//! When each shard's event loop last turned: one that stands still is stuck.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// When an event loop last turned; written by its shard alone.
+#[derive(Debug, Default)]
+pub struct Heartbeat(AtomicU64);
+
+impl Heartbeat {
+    /// It turns now.
+    pub fn beat(&self, now: Instant) {
+        self.0.store(millis(now), Ordering::Relaxed);
+    }
+
+    /// How long ago it turned.
+    #[must_use]
+    pub fn age(&self, now: Instant) -> Duration {
+        Duration::from_millis(millis(now).saturating_sub(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+fn millis(at: Instant) -> u64 {
+    /// What the beats of all shards count from.
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let since = at.saturating_duration_since(*ORIGIN);
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::Heartbeat;
+
+    #[test]
+    fn a_beat_grows_old() {
+        let beat = Heartbeat::default();
+        let now = Instant::now() + Duration::from_secs(1);
+        beat.beat(now);
+        assert_eq!(beat.age(now), Duration::ZERO);
+        assert_eq!(
+            beat.age(now + Duration::from_secs(2)),
+            Duration::from_secs(2)
+        );
+    }
+}

@@ -1,0 +1,381 @@
+//! A policy of tokens, compiled: from a request's fields to who sent it.
+
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::HeaderName;
+use xds::model::{ClaimHeader, JwtForward, JwtMode, JwtPolicy, JwtProvider};
+
+use super::Refusal;
+use super::cache::{Entry, Fingerprint, TokenCache};
+use super::claims::Claims;
+use super::place::{Carrier, Place};
+use super::source::KeySource;
+use super::verify::Unverified;
+use crate::http::h1::encode::field;
+use crate::http::known::Known;
+use crate::limits::LOG_FIELD_BYTES;
+use crate::policy::headers::{HeaderEdits, is_ours};
+
+/// A policy of tokens.
+#[derive(Debug)]
+pub struct Authenticator {
+    /// No two of a process have the same.
+    id: u64,
+    mode: JwtMode,
+    challenge: Box<[u8]>,
+    places: Vec<Place>,
+    providers: Vec<Provider>,
+    /// Headers that come from claims, so that they never come from clients.
+    claimed: Vec<HeaderName>,
+}
+
+/// An issuer of tokens.
+#[derive(Debug)]
+struct Provider {
+    issuer: String,
+    audiences: Vec<String>,
+    /// Places where its tokens may be.
+    places: Vec<usize>,
+    forward: JwtForward,
+    claims: Vec<ClaimHeader>,
+    keys: Arc<KeySource>,
+}
+
+/// What a verified token says.
+#[derive(Debug)]
+pub struct Verified {
+    pub(super) subject: Option<Box<str>>,
+    pub(super) forward: JwtForward,
+    pub(super) lines: Box<[Line]>,
+}
+
+/// A field line that a claim came to.
+#[derive(Debug)]
+pub(super) struct Line {
+    name: HeaderName,
+    value: Box<[u8]>,
+}
+
+/// How a request was let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// Without a token, where none is needed.
+    None,
+    /// By a token that this shard had verified before.
+    Cached,
+    /// By a token that was verified.
+    Verified,
+}
+
+/// A request that was let in.
+#[derive(Debug, Clone)]
+pub struct Passed<'a> {
+    policy: &'a Authenticator,
+    proof: Proof,
+    /// Its token, and where that was.
+    token: Option<(&'a Place, Rc<Verified>)>,
+}
+
+impl Authenticator {
+    /// Compiles a policy. `keys` gives the keys of each provider, in their order.
+    #[must_use]
+    pub fn compile(policy: &JwtPolicy, keys: impl IntoIterator<Item = Arc<KeySource>>) -> Self {
+        let mut places = Vec::new();
+        let mut claimed = Vec::new();
+        let compile = |(provider, keys): (&JwtProvider, _)| {
+            let claims = provider.claims_to_headers.iter();
+            let claims = claims.filter(|claim| !is_ours(claim.header.as_str().as_bytes()));
+            let claims: Vec<ClaimHeader> = claims.cloned().collect();
+            claimed.extend(claims.iter().map(|claim| claim.header.clone()));
+            let own = match provider.from.as_slice() {
+                [] => vec![Place::bearer()],
+                from => from.iter().map(Place::compile).collect(),
+            };
+            Provider {
+                issuer: provider.issuer.clone(),
+                audiences: provider.audiences.clone(),
+                places: own
+                    .into_iter()
+                    .map(|it| position(&mut places, it))
+                    .collect(),
+                forward: provider.forward,
+                claims,
+                keys,
+            }
+        };
+        let providers = policy.providers.iter().zip(keys).map(compile).collect();
+        // Without a provider there is nobody to ask where a token is: it is where tokens are.
+        if places.is_empty() {
+            places.push(Place::bearer());
+        }
+        Self {
+            id: next_id(),
+            mode: policy.mode,
+            challenge: challenge(policy.realm.as_deref()),
+            places,
+            providers,
+            claimed,
+        }
+    }
+
+    /// Lets a request in or refuses it, at a time in seconds of Unix time.
+    ///
+    /// # Errors
+    /// Its token is missing, or no provider of the policy vouches for it.
+    pub fn authenticate<'a>(
+        &'a self,
+        carrier: Carrier<'_>,
+        now: i64,
+        cache: &mut TokenCache,
+    ) -> Result<Passed<'a>, Refusal> {
+        let Some((place, token)) = self.find(carrier)? else {
+            return match self.mode {
+                JwtMode::Strict => Err(Refusal::Missing),
+                JwtMode::Optional => Ok(self.passed(Proof::None, None)),
+            };
+        };
+        let fingerprint = Fingerprint::of(token);
+        if let Some(entry) = cache.find(&fingerprint, self.id, place, now)
+            && self.keys_are(entry, now)
+        {
+            let token = (place, Rc::clone(&entry.verified));
+            return Ok(self.passed(Proof::Cached, Some(token)));
+        }
+        let entry = self.verify(token, fingerprint, place, now)?;
+        let verified = Rc::clone(&entry.verified);
+        cache.insert(entry);
+        Ok(self.passed(Proof::Verified, Some((place, verified))))
+    }
+
+    /// The field line of a 401: a name for what is asked for, and no word of what was wrong.
+    #[must_use]
+    pub fn challenge(&self) -> &[u8] {
+        &self.challenge
+    }
+
+    /// Whether a request's target may hold a token, which no log may show.
+    #[must_use]
+    pub fn reads_target(&self) -> bool {
+        self.places.iter().any(Place::is_in_target)
+    }
+
+    /// Whether backends take some headers for what a token said.
+    #[must_use]
+    pub fn writes_headers(&self) -> bool {
+        !self.claimed.is_empty()
+    }
+
+    fn passed(&self, proof: Proof, token: Option<(usize, Rc<Verified>)>) -> Passed<'_> {
+        let token = token.and_then(|(place, verified)| Some((self.places.get(place)?, verified)));
+        Passed {
+            policy: self,
+            proof,
+            token,
+        }
+    }
+
+    /// The one token of a request, and where it is.
+    fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<(usize, &'a [u8])>, Refusal> {
+        let mut found = None;
+        for (number, place) in self.places.iter().enumerate() {
+            if let Some(token) = place.find(carrier)?
+                && found.replace((number, token)).is_some()
+            {
+                // RFC 6750 section 2: one way at a time.
+                return Err(Refusal::Ambiguous);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the keys that an entry was verified with are still in force.
+    fn keys_are(&self, entry: &Entry, now: i64) -> bool {
+        let provider = self.providers.get(entry.provider);
+        provider.and_then(|provider| provider.keys.version(now)) == Some(entry.keys)
+    }
+
+    fn verify(
+        &self,
+        token: &[u8],
+        fingerprint: Fingerprint,
+        place: usize,
+        now: i64,
+    ) -> Result<Entry, Refusal> {
+        let unverified = Unverified::parse(token)?;
+        let mut refusal = Refusal::Issuer;
+        for (number, provider) in self.providers.iter().enumerate() {
+            if provider.issuer != unverified.issuer() || !provider.places.contains(&place) {
+                continue;
+            }
+            match provider.verify(&unverified, now) {
+                Ok(accepted) => {
+                    return Ok(Entry {
+                        fingerprint,
+                        policy: self.id,
+                        place,
+                        provider: number,
+                        keys: accepted.keys,
+                        expires: accepted.expires,
+                        verified: Rc::new(accepted.verified),
+                    });
+                }
+                Err(why) => refusal = why,
+            }
+        }
+        Err(refusal)
+    }
+}
+
+/// What a provider makes of a token.
+struct Accepted {
+    keys: u64,
+    expires: i64,
+    verified: Verified,
+}
+
+impl Provider {
+    fn verify(&self, token: &Unverified<'_>, now: i64) -> Result<Accepted, Refusal> {
+        let in_force = self.keys.load(now).ok_or(Refusal::NoKeys)?;
+        let keys = in_force.keys().ok_or(Refusal::NoKeys)?;
+        if token.names_unknown_key(keys) {
+            self.keys.ask();
+            return Err(Refusal::Key);
+        }
+        let claims = token.verify(keys)?;
+        let expires = claims.check_time(now)?;
+        claims.check_audience(&self.audiences)?;
+        Ok(Accepted {
+            keys: keys.version(),
+            expires,
+            verified: self.read(&claims)?,
+        })
+    }
+
+    fn read(&self, claims: &Claims) -> Result<Verified, Refusal> {
+        let line = |claim: &ClaimHeader| {
+            Some(Line {
+                name: claim.header.clone(),
+                value: claims.header_value(&claim.claim)?.into_bytes().into(),
+            })
+        };
+        // Only logs show it, and they clip it too.
+        let clipped = |subject: &str| {
+            let end = subject.floor_char_boundary(LOG_FIELD_BYTES);
+            subject.get(..end).unwrap_or_default().into()
+        };
+        Ok(Verified {
+            subject: claims.subject()?.map(clipped),
+            forward: self.forward,
+            lines: self.claims.iter().filter_map(line).collect(),
+        })
+    }
+}
+
+impl Passed<'_> {
+    /// How it was let in.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        self.proof
+    }
+
+    /// Whom the token is about.
+    #[must_use]
+    pub fn subject(&self) -> Option<&str> {
+        let (_, verified) = self.token.as_ref()?;
+        verified.subject.as_deref()
+    }
+
+    /// Whether the backend does not get a field as it came: it held the token, or a client claimed
+    /// for itself what only a token can. Some backends read `_` as `-`.
+    #[must_use]
+    pub fn drops(&self, known: Known, name: &[u8]) -> bool {
+        let claimed = &self.policy.claimed;
+        claimed.iter().any(|claimed| is_alike(claimed, name))
+            || self
+                .stripped()
+                .is_some_and(|place| place.is_field(known, name))
+    }
+
+    /// Appends the lines of claims, and what stays of a field that held the token. Names that
+    /// `edits` drop are theirs: filters come after authentication.
+    pub fn write_lines(
+        &self,
+        carrier: Carrier<'_>,
+        edits: Option<&HeaderEdits>,
+        lines: &mut Vec<u8>,
+    ) {
+        let Some((_, verified)) = &self.token else {
+            return;
+        };
+        for line in &verified.lines {
+            let name = line.name.as_str().as_bytes();
+            if !edits.is_some_and(|edits| edits.drops(name)) {
+                field(lines, name, &line.value);
+            }
+        }
+        if let Some(place) = self.stripped() {
+            place.write_rest(carrier, lines);
+        }
+    }
+
+    /// Takes the token out of the target, if it was there and is to be.
+    pub fn edit_target(&self, target: &mut Vec<u8>) {
+        if let Some(place) = self.stripped() {
+            place.edit_target(target);
+        }
+    }
+
+    /// Where the token is taken out.
+    fn stripped(&self) -> Option<&Place> {
+        let (place, verified) = self.token.as_ref()?;
+        (verified.forward == JwtForward::Strip).then_some(*place)
+    }
+}
+
+fn is_alike(claimed: &HeaderName, name: &[u8]) -> bool {
+    let claimed = claimed.as_str().as_bytes();
+    let fold = |byte: &u8| match byte {
+        b'_' => b'-',
+        other => other.to_ascii_lowercase(),
+    };
+    claimed.len() == name.len() && claimed.iter().map(fold).eq(name.iter().map(fold))
+}
+
+/// The number of a place, which is noted if it is new.
+fn position(places: &mut Vec<Place>, place: Place) -> usize {
+    let known = places.iter().position(|known| *known == place);
+    known.unwrap_or_else(|| {
+        places.push(place);
+        places.len().saturating_sub(1)
+    })
+}
+
+/// RFC 6750 section 3. The realm is a quoted string; what cannot stand in one is left out.
+fn challenge(realm: Option<&str>) -> Box<[u8]> {
+    let mut line = String::from("WWW-Authenticate: Bearer realm=\"");
+    for char in realm.unwrap_or(REALM).chars() {
+        match char {
+            '"' | '\\' => {
+                let _ = write!(line, "\\{char}");
+            }
+            ' '..='~' => line.push(char),
+            _ => {}
+        }
+    }
+    line.push_str("\", error=\"invalid_token\"\r\n");
+    line.into_bytes().into()
+}
+
+/// The realm of policies that name none.
+const REALM: &str = "gateway";
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests;

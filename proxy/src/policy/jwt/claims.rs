@@ -1,0 +1,153 @@
+//! The claims of a token (RFC 7519 section 4): what is demanded of them, and what backends get.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::Refusal;
+use crate::limits::JWT_SKEW;
+
+/// The claims of a token, each of them once.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Claims(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Claims {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Claimant)
+    }
+}
+
+/// Two readers may each believe another one of two claims of one name: there are none.
+struct Claimant;
+
+impl<'de> Visitor<'de> for Claimant {
+    type Value = Claims;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of claims")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut claims: A) -> Result<Claims, A::Error> {
+        let mut map = Map::new();
+        while let Some((name, value)) = claims.next_entry::<String, Value>()? {
+            if map.insert(name, value).is_some() {
+                return Err(A::Error::custom("a claim occurs twice"));
+            }
+        }
+        Ok(Claims(map))
+    }
+}
+
+impl Claims {
+    /// Who made the token.
+    pub(super) fn issuer(&self) -> Result<&str, Refusal> {
+        self.text("iss")?.ok_or(Refusal::Issuer)
+    }
+
+    /// Whom it is about.
+    pub(super) fn subject(&self) -> Result<Option<&str>, Refusal> {
+        self.text("sub")
+    }
+
+    /// Until when it is good, in seconds of Unix time; refuses it at any other time.
+    pub(super) fn check_time(&self, now: i64) -> Result<i64, Refusal> {
+        let skew = i64::try_from(JWT_SKEW.as_secs()).unwrap_or(i64::MAX);
+        let expires = self.time("exp")?.ok_or(Refusal::Expired)?;
+        if now >= expires.saturating_add(skew) {
+            return Err(Refusal::Expired);
+        }
+        for begin in ["nbf", "iat"] {
+            let begin = self.time(begin)?;
+            if begin.is_some_and(|begin| begin > now.saturating_add(skew)) {
+                return Err(Refusal::NotYetValid);
+            }
+        }
+        Ok(expires)
+    }
+
+    /// Refuses a token that is for none of `audiences`; any will do where there are none.
+    pub(super) fn check_audience(&self, audiences: &[String]) -> Result<(), Refusal> {
+        let named = match self.0.get("aud") {
+            None => Vec::new(),
+            Some(Value::String(one)) => vec![one],
+            Some(Value::Array(several)) => several
+                .iter()
+                .map(|one| match one {
+                    Value::String(one) => Ok(one),
+                    _ => Err(Refusal::ClaimType),
+                })
+                .collect::<Result<_, _>>()?,
+            Some(_) => return Err(Refusal::ClaimType),
+        };
+        let meant = audiences.is_empty() || named.iter().any(|one| audiences.contains(one));
+        meant.then_some(()).ok_or(Refusal::Audience)
+    }
+
+    /// A claim as the value of a header field. `None` where there is none, or where a field could
+    /// not carry it as it is: a changed name could be somebody else's.
+    pub(super) fn header_value(&self, name: &str) -> Option<String> {
+        let claim = self.find(name)?;
+        let text = match claim {
+            Value::Null => return None,
+            Value::String(text) => text.clone(),
+            Value::Array(list) => joined(list).unwrap_or_else(|| claim.to_string()),
+            other => other.to_string(),
+        };
+        let carried =
+            !text.chars().any(char::is_control) && !text.starts_with(' ') && !text.ends_with(' ');
+        carried.then_some(text)
+    }
+
+    /// The claim of this name. Dots lead into objects, but for names that have dots themselves.
+    fn find(&self, name: &str) -> Option<&Value> {
+        let inside = || {
+            let mut names = name.split('.');
+            let outermost = self.0.get(names.next()?)?;
+            names.try_fold(outermost, |value, name| value.get(name))
+        };
+        self.0.get(name).or_else(inside)
+    }
+
+    fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(Refusal::ClaimType),
+        }
+    }
+
+    /// A `NumericDate`, fractions of a second cut off.
+    fn time(&self, name: &str) -> Result<Option<i64>, Refusal> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some(Value::Number(number)) => {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "it saturates, and no clock comes near the ends"
+                )]
+                let cut = || number.as_f64().map(|seconds| seconds.floor() as i64);
+                number
+                    .as_i64()
+                    .or_else(cut)
+                    .map(Some)
+                    .ok_or(Refusal::ClaimType)
+            }
+            Some(_) => Err(Refusal::ClaimType),
+        }
+    }
+}
+
+/// Texts and numbers as a list with commas; `None` where a reader would find another list in it.
+fn joined(list: &[Value]) -> Option<String> {
+    let members = list.iter().map(|member| match member {
+        Value::String(text) if !text.contains(',') => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(member.to_string()),
+        _ => None,
+    });
+    let members: Option<Vec<String>> = members.collect();
+    members.map(|members| members.join(","))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Where a request carries its token: found there, and taken out again.
+
+use http::HeaderName;
+use xds::model::JwtSource;
+
+use super::Refusal;
+use crate::http::grammar::trim;
+use crate::http::head::{Field, Fields};
+use crate::http::known::Known;
+use crate::route::query;
+
+/// A place where a token may be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    Header {
+        name: HeaderName,
+        known: Known,
+        prefix: Prefix,
+    },
+    Query(Box<[u8]>),
+    Cookie(Box<[u8]>),
+}
+
+/// What stands before a token in a header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Prefix {
+    /// A scheme and white space (RFC 9110 section 11.4).
+    Scheme(Box<[u8]>),
+    /// Just this, which may be nothing.
+    Text(Box<[u8]>),
+}
+
+/// What a request says of itself, as far as tokens go.
+#[derive(Debug, Clone, Copy)]
+pub struct Carrier<'a> {
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// The bytes that they point into.
+    pub bytes: &'a [u8],
+    /// Its query, without `?`.
+    pub query: Option<&'a str>,
+}
+
+impl Place {
+    pub(super) fn compile(source: &JwtSource) -> Self {
+        match source {
+            JwtSource::Header { name, prefix } => Self::Header {
+                known: Known::of(name.as_str().as_bytes()),
+                name: name.clone(),
+                prefix: Prefix::compile(prefix),
+            },
+            JwtSource::Query(name) => Self::Query(name.as_bytes().into()),
+            JwtSource::Cookie(name) => Self::Cookie(name.as_bytes().into()),
+        }
+    }
+
+    /// `Authorization: Bearer`, where a provider names no place.
+    pub(super) fn bearer() -> Self {
+        Self::Header {
+            name: http::header::AUTHORIZATION,
+            known: Known::Authorization,
+            prefix: Prefix::Scheme(b"Bearer".as_slice().into()),
+        }
+    }
+
+    /// The token that is there. What is there and cannot be a token is refused: malformed is not
+    /// absent.
+    pub(super) fn find<'a>(&self, carrier: Carrier<'a>) -> Result<Option<&'a [u8]>, Refusal> {
+        match self {
+            Self::Header { prefix, .. } => {
+                let values = carrier
+                    .fields
+                    .iter()
+                    .filter(|field| self.is(field, carrier));
+                let values = values.map(|field| field.value.of(carrier.bytes));
+                match only(values)? {
+                    Some(value) => prefix.strip(value),
+                    None => Ok(None),
+                }
+            }
+            Self::Query(name) => {
+                let query = carrier.query.unwrap_or_default().as_bytes();
+                only(pairs(query, b'&').filter_map(|pair| parameter(pair, name)))
+            }
+            Self::Cookie(name) => only(cookies(carrier).filter_map(|pair| named(pair, name))),
+        }
+    }
+
+    /// Whether the place is this field.
+    fn is(&self, field: &Field, carrier: Carrier<'_>) -> bool {
+        self.is_field(field.known, field.name.of(carrier.bytes))
+    }
+
+    /// Whether the backend does not get this field as it came, once the token is out of it.
+    pub(super) fn is_field(&self, known: Known, field: &[u8]) -> bool {
+        match self {
+            Self::Header {
+                name, known: own, ..
+            } => known == *own && field.eq_ignore_ascii_case(name.as_str().as_bytes()),
+            Self::Query(_) => false,
+            Self::Cookie(_) => known == Known::Cookie,
+        }
+    }
+
+    /// Appends what stays of the fields that [`Self::is_field`] takes out.
+    pub(super) fn write_rest(&self, carrier: Carrier<'_>, lines: &mut Vec<u8>) {
+        let Self::Cookie(name) = self else {
+            return;
+        };
+        let mut separator: &[u8] = b"Cookie: ";
+        for pair in cookies(carrier).filter(|pair| named(pair, name).is_none()) {
+            lines.extend_from_slice(separator);
+            lines.extend_from_slice(pair);
+            separator = b"; ";
+        }
+        if separator == b"; " {
+            lines.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Takes the token out of a target in origin form.
+    pub(super) fn edit_target(&self, target: &mut Vec<u8>) {
+        let Self::Query(name) = self else {
+            return;
+        };
+        let Some(at) = memchr::memchr(b'?', target) else {
+            return;
+        };
+        let query = target.get(at..).and_then(|query| query.get(1..));
+        let pairs = query.unwrap_or_default().split(|&byte| byte == b'&');
+        let mut start = at;
+        for pair in pairs {
+            let end = start.saturating_add(1).saturating_add(pair.len());
+            if parameter(pair, name).is_some() {
+                // With what separates it from the one before; there is no second one.
+                target.drain(start..end);
+                break;
+            }
+            start = end;
+        }
+        if let Some(first) = target.get_mut(at) {
+            *first = b'?';
+        }
+    }
+
+    /// Whether a target may hold the token.
+    pub(super) fn is_in_target(&self) -> bool {
+        matches!(self, Self::Query(_))
+    }
+}
+
+impl Prefix {
+    fn compile(prefix: &str) -> Self {
+        let text = trim(prefix.as_bytes());
+        if text.is_empty() || !prefix.ends_with([' ', '\t']) {
+            Self::Text(text.into())
+        } else {
+            Self::Scheme(text.into())
+        }
+    }
+
+    /// What stands behind it. Another scheme's credentials are not ours to judge.
+    fn strip<'a>(&self, value: &'a [u8]) -> Result<Option<&'a [u8]>, Refusal> {
+        let (own, end) = match self {
+            Self::Text(text) => (text, Some(text.len())),
+            Self::Scheme(scheme) => {
+                let space = value.iter().position(|&byte| matches!(byte, b' ' | b'\t'));
+                (scheme, space)
+            }
+        };
+        let (before, behind) = end
+            .and_then(|end| value.split_at_checked(end))
+            .ok_or(Refusal::Malformed)?;
+        let token = trim(behind);
+        match (self, before.eq_ignore_ascii_case(own)) {
+            (_, _) if token.is_empty() => Err(Refusal::Malformed),
+            (_, true) => Ok(Some(token)),
+            (Self::Scheme(_), false) => Ok(None),
+            (Self::Text(_), false) => Err(Refusal::Malformed),
+        }
+    }
+}
+
+/// The one value there is. Of two, backends may read the other one.
+fn only<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Result<Option<&'a [u8]>, Refusal> {
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(Refusal::Ambiguous),
+        (value, None) => Ok(value),
+    }
+}
+
+fn cookies(carrier: Carrier<'_>) -> impl Iterator<Item = &[u8]> {
+    let Carrier { fields, bytes, .. } = carrier;
+    let lines = fields.iter().filter(|field| field.known == Known::Cookie);
+    lines.flat_map(move |field| pairs(field.value.of(bytes), b';'))
+}
+
+fn pairs(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
+    let pairs = text.split(move |&byte| byte == separator).map(trim);
+    pairs.filter(|pair| !pair.is_empty())
+}
+
+/// The value of a query parameter, if its name is this one in any form that a backend may decode.
+fn parameter<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let end = memchr::memchr(b'=', pair).unwrap_or(pair.len());
+    let (own, value) = pair.split_at_checked(end)?;
+    query::equals(own, name).then(|| value.get(1..).unwrap_or_default())
+}
+
+/// The value of a cookie, if its name is this one.
+fn named<'a>(pair: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    pair.strip_prefix(name)?.strip_prefix(b"=")
+}
+
+#[cfg(test)]
+mod tests;

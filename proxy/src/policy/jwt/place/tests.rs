@@ -1,0 +1,164 @@
+use xds::model::JwtSource;
+
+use super::{Carrier, Place};
+use crate::policy::jwt::Refusal;
+use crate::policy::sample::{fields, written};
+
+fn find(place: &Place, lines: &[(&str, &str)], query: Option<&str>) -> Result<String, Refusal> {
+    let (fields, bytes) = fields(lines);
+    let carrier = Carrier {
+        fields: &fields,
+        bytes: &bytes,
+        query,
+    };
+    let found = place.find(carrier)?.map(<[u8]>::to_vec);
+    Ok(found.map_or("nothing".to_owned(), |token| {
+        String::from_utf8(token).expect("ASCII")
+    }))
+}
+
+#[test]
+fn a_bearer_is_found_and_malformed_is_not_absent() {
+    for (values, expected) in [
+        (&["Bearer a.b.c"][..], Ok("a.b.c")),
+        (&["bEARER  a.b.c"], Ok("a.b.c")),
+        (&["Bearer\ta.b.c"], Ok("a.b.c")),
+        (&["Bearer a b"], Ok("a b")),
+        (&[], Ok("nothing")),
+        (&["Basic dTpw"], Ok("nothing")),
+        (&["Bearera.b.c x"], Ok("nothing")),
+        (&["Bearer"], Err(Refusal::Malformed)),
+        (&["Bearer "], Err(Refusal::Malformed)),
+        (&["a.b.c"], Err(Refusal::Malformed)),
+        (&[""], Err(Refusal::Malformed)),
+        (&["Bearer a.b.c", "Bearer a.b.c"], Err(Refusal::Ambiguous)),
+        (&["Basic dTpw", "Bearer a.b.c"], Err(Refusal::Ambiguous)),
+    ] {
+        let lines: Vec<_> = values
+            .iter()
+            .map(|&value| ("authorization", value))
+            .collect();
+        let found = find(&Place::bearer(), &lines, None);
+        assert_eq!(found, expected.map(str::to_owned), "{values:?}");
+    }
+}
+
+#[test]
+fn a_header_of_any_name_may_have_no_prefix() {
+    let place = Place::compile(&JwtSource::Header {
+        name: "x-token".parse().expect("a name"),
+        prefix: String::new(),
+    });
+    let other = ("Authorization", "Bearer x.y.z");
+    let found = |lines: &[_]| find(&place, lines, None);
+    assert_eq!(
+        found(&[("X-Token", "a.b.c"), other]),
+        Ok("a.b.c".to_owned())
+    );
+    assert_eq!(found(&[other]), Ok("nothing".to_owned()));
+    assert_eq!(found(&[("x-token", "")]), Err(Refusal::Malformed));
+    let twice = [("x-token", "a"), ("X-TOKEN", "b")];
+    assert_eq!(found(&twice), Err(Refusal::Ambiguous));
+}
+
+#[test]
+fn a_prefix_is_a_scheme_or_a_text() {
+    for (prefix, value, expected) in [
+        ("JWT ", "jwt a.b.c", Ok("a.b.c")),
+        ("JWT ", "other a.b.c", Ok("nothing")),
+        ("JWT ", "jwta.b.c", Err(Refusal::Malformed)),
+        ("token=", "token=a.b.c", Ok("a.b.c")),
+        ("token=", "Token= a.b.c", Ok("a.b.c")),
+        ("token=", "a.b.c", Err(Refusal::Malformed)),
+        ("token=", "token=", Err(Refusal::Malformed)),
+        ("token=", "x", Err(Refusal::Malformed)),
+        (" ", "a.b.c", Ok("a.b.c")),
+    ] {
+        let place = Place::compile(&JwtSource::Header {
+            name: "x-token".parse().expect("a name"),
+            prefix: prefix.to_owned(),
+        });
+        let found = find(&place, &[("x-token", value)], None);
+        assert_eq!(found, expected.map(str::to_owned), "{prefix:?} {value:?}");
+    }
+}
+
+#[test]
+fn a_query_parameter_is_found_however_its_name_is_written() {
+    let place = Place::compile(&JwtSource::Query("access_token".to_owned()));
+    for (query, expected) in [
+        (Some("access_token=a.b.c"), Ok("a.b.c")),
+        (Some("x=1&access_token=a.b.c&y=2"), Ok("a.b.c")),
+        (Some("access%5Ftoken=a.b.c"), Ok("a.b.c")),
+        (Some("access_token"), Ok("")),
+        (Some("access_token=%61"), Ok("%61")),
+        (Some("access_tokens=a&Access_token=b"), Ok("nothing")),
+        (Some(""), Ok("nothing")),
+        (None, Ok("nothing")),
+        (
+            Some("access_token=a&access_token=a"),
+            Err(Refusal::Ambiguous),
+        ),
+        (
+            Some("access_token=a&access%5ftoken=b"),
+            Err(Refusal::Ambiguous),
+        ),
+    ] {
+        let found = find(&place, &[], query);
+        assert_eq!(found, expected.map(str::to_owned), "{query:?}");
+    }
+}
+
+#[test]
+fn a_parameter_is_taken_out_of_the_target() {
+    let place = Place::compile(&JwtSource::Query("t".to_owned()));
+    for (target, expected) in [
+        ("/a?t=x", "/a"),
+        ("/a?t=x&b=1", "/a?b=1"),
+        ("/a?b=1&t=x&c=2", "/a?b=1&c=2"),
+        ("/a?%74=x&c", "/a?c"),
+        ("/a?tt=x&&", "/a?tt=x&&"),
+        ("/t=x", "/t=x"),
+        ("/a?", "/a?"),
+    ] {
+        let edited = written(|out| {
+            out.extend_from_slice(target.as_bytes());
+            place.edit_target(out);
+        });
+        assert_eq!(edited, expected);
+    }
+}
+
+#[test]
+fn a_cookie_is_found_and_taken_out_from_among_others() {
+    let place = Place::compile(&JwtSource::Cookie("token".to_owned()));
+    for (lines, found_there, rest) in [
+        (&["token=a.b.c"][..], Ok("a.b.c"), ""),
+        (
+            &["a=1; token=a.b.c;b=2"],
+            Ok("a.b.c"),
+            "Cookie: a=1; b=2\r\n",
+        ),
+        (&["a=1", "token=x", "b=2"], Ok("x"), "Cookie: a=1; b=2\r\n"),
+        (
+            &["tokens=1; Token=2"],
+            Ok("nothing"),
+            "Cookie: tokens=1; Token=2\r\n",
+        ),
+        (&["token="], Ok(""), ""),
+        (&["token=1; token=2"], Err(Refusal::Ambiguous), ""),
+        (&["token=1", "token=2"], Err(Refusal::Ambiguous), ""),
+    ] {
+        let lines: Vec<_> = lines.iter().map(|&value| ("Cookie", value)).collect();
+        let found = find(&place, &lines, None);
+        assert_eq!(found, found_there.map(str::to_owned), "{lines:?}");
+        let (fields, bytes) = fields(&lines);
+        let carrier = Carrier {
+            fields: &fields,
+            bytes: &bytes,
+            query: None,
+        };
+        let left = written(|out| place.write_rest(carrier, out));
+        assert_eq!(left, rest, "{lines:?}");
+    }
+}

@@ -1,0 +1,68 @@
+//! Who sent the request, where the rule wants to know.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::failure::Failure;
+use crate::policy::cors::Preflight;
+use crate::policy::jwt::{Carrier, Passed};
+use crate::policy::normalise::Target;
+
+use super::{Exchange, Matched};
+
+impl<'a> Exchange<'a> {
+    /// Lets the request in or refuses it, as the rule's policy of tokens says.
+    pub(super) fn authenticate(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
+        let Some(policy) = matched.rule.jwt.as_deref() else {
+            return Ok(());
+        };
+        if self.is_preflight(matched) {
+            return Ok(());
+        }
+        let carrier = self.carrier(matched.target);
+        let mut cache = self.shard.tokens.borrow_mut();
+        let result = policy.authenticate(carrier, unix_time(), &mut cache);
+        let proof = result
+            .as_ref()
+            .map(Passed::proof)
+            .map_err(|refusal| *refusal);
+        self.shard.counters.tokens.count(proof);
+        if let Err(refusal) = proof {
+            // The client is not told, so this is the place to look.
+            tracing::debug!(
+                route = &*matched.rule.name,
+                why = refusal.reason(),
+                "not let in"
+            );
+        }
+        self.passed = Some(result?);
+        if policy.writes_headers() {
+            self.work.request_body.drop_trailers();
+        }
+        Ok(())
+    }
+
+    /// What of the request may carry a token.
+    pub(super) fn carrier(&self, target: Target<'a>) -> Carrier<'a> {
+        Carrier {
+            fields: &self.received.head.fields,
+            bytes: &self.received.bytes,
+            query: target.query(),
+        }
+    }
+
+    /// Whether the rule itself answers a browser that asks whether it may ask: such a request never
+    /// has a token, and never comes to a backend (Fetch standard, section 4.8).
+    fn is_preflight(&self, matched: &Matched<'a>) -> bool {
+        let received = self.received;
+        matched.rule.cors().is_some()
+            && Preflight::of(received.method(), &received.head.fields, &received.bytes).is_some()
+    }
+}
+
+/// Seconds of Unix time; a clock before 1970 reads as its beginning.
+fn unix_time() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
+}

@@ -1,0 +1,89 @@
+//! Whether a shard is being drained, for whoever has to know it at once.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+/// Whether connections are being brought to their end.
+#[derive(Default)]
+pub(crate) struct Draining {
+    begun: Cell<bool>,
+    /// Whether its time is over, and what is left is reset.
+    over: Cell<bool>,
+    /// Who is woken when it begins.
+    waiting: RefCell<Vec<Option<Waker>>>,
+    /// Places among them that nobody has.
+    free: RefCell<Vec<usize>>,
+}
+
+impl Draining {
+    /// Whether it has begun.
+    pub(crate) fn get(&self) -> bool {
+        self.begun.get()
+    }
+
+    /// Begins, and wakes who waits for it.
+    pub(crate) fn begin(&self) {
+        self.begun.set(true);
+        for waker in self.waiting.borrow_mut().iter_mut() {
+            if let Some(waker) = waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Its time is over: what still ends does not do so by itself.
+    pub(crate) fn give_up(&self) {
+        self.over.set(true);
+        self.begin();
+    }
+
+    /// Whether its time is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    /// Waits until it begins. May be dropped at any time.
+    pub(crate) async fn wait(&self) {
+        let mut place = Place {
+            draining: self,
+            at: None,
+        };
+        poll_fn(|context| {
+            if self.begun.get() {
+                return Poll::Ready(());
+            }
+            place.put(context.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// A place among those who wait, given up when dropped.
+struct Place<'a> {
+    draining: &'a Draining,
+    at: Option<usize>,
+}
+
+impl Place<'_> {
+    fn put(&mut self, waker: &Waker) {
+        let mut waiting = self.draining.waiting.borrow_mut();
+        let at = self.at.or_else(|| self.draining.free.borrow_mut().pop());
+        let at = at.unwrap_or_else(|| {
+            waiting.push(None);
+            waiting.len() - 1
+        });
+        waiting[at] = Some(waker.clone());
+        self.at = Some(at);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(at) = self.at {
+            self.draining.waiting.borrow_mut()[at] = None;
+            self.draining.free.borrow_mut().push(at);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The shards of a process as each of them sees the others: how many clients they have, and how to
+//! hand one over.
+//!
+//! The kernel spreads connections by a hash, which leaves a few that live long unevenly spread: of 64
+//! on two shards, one has 36 or more in every third case. So a shard that accepts looks at one other
+//! and hands the connection over where that one has fewer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwapOption;
+use rand::{Rng, RngExt};
+
+use super::inbox::{Ask, Inbox};
+use crate::limits::{HANDOVER_GAP, HANDOVER_SHARE};
+use crate::observe::counters::ShardCounters;
+
+/// All shards of a process.
+pub struct Peers(Box<[Peer]>);
+
+struct Peer {
+    /// None while its shard is not running.
+    inbox: ArcSwapOption<Inbox>,
+    counters: Arc<ShardCounters>,
+    /// Connections that are handed to it and not counted by it yet.
+    coming: AtomicU64,
+}
+
+impl Peers {
+    /// Shards that count there, none of them running.
+    #[must_use]
+    pub fn new(counters: &[Arc<ShardCounters>]) -> Self {
+        let peer = |counters: &Arc<ShardCounters>| Peer {
+            inbox: ArcSwapOption::empty(),
+            counters: Arc::clone(counters),
+            coming: AtomicU64::new(0),
+        };
+        Self(counters.iter().map(peer).collect())
+    }
+
+    /// A shard has started, or ended.
+    pub fn set(&self, shard: u16, inbox: Option<Inbox>) {
+        if let Some(peer) = self.0.get(usize::from(shard)) {
+            peer.coming.store(0, Ordering::Relaxed);
+            peer.inbox.store(inbox.map(Arc::new));
+        }
+    }
+
+    /// Looks at one other shard: that one, if a fresh connection of `shard` is better off there.
+    pub(crate) fn better_off(&self, shard: u16, rng: &mut impl Rng) -> Option<u16> {
+        let others = u16::try_from(self.0.len()).ok()?.checked_sub(1)?;
+        if others == 0 {
+            return None;
+        }
+        let drawn = rng.random_range(0..others);
+        let other = drawn + u16::from(drawn >= shard);
+        let (own, theirs) = (self.load(shard)?, self.load(other)?);
+        let gap = HANDOVER_GAP.max(own / HANDOVER_SHARE);
+        (theirs.saturating_add(gap) <= own).then_some(other)
+    }
+
+    /// Hands a connection to another shard; gives it back where that one is not running.
+    pub(crate) fn hand_over(&self, shard: u16, ask: Ask) -> Result<(), Ask> {
+        let peer = self.0.get(usize::from(shard));
+        let inbox = peer.and_then(|peer| peer.inbox.load_full());
+        match (peer, inbox) {
+            (Some(peer), Some(inbox)) => {
+                peer.coming.fetch_add(1, Ordering::Relaxed);
+                inbox.ask(ask);
+                Ok(())
+            }
+            _ => Err(ask),
+        }
+    }
+
+    /// A connection that was handed to this shard is counted by it from now on.
+    pub(crate) fn has_come(&self, shard: u16) {
+        if let Some(peer) = self.0.get(usize::from(shard)) {
+            let less = |coming: u64| coming.checked_sub(1);
+            let order = Ordering::Relaxed;
+            // Nothing is coming any more to a shard that was started again meanwhile.
+            let _ = peer.coming.fetch_update(order, order, less);
+        }
+    }
+
+    /// Clients of a shard, with those on their way to it.
+    fn load(&self, shard: u16) -> Option<u64> {
+        let peer = self.0.get(usize::from(shard))?;
+        let coming = peer.coming.load(Ordering::Relaxed);
+        Some(peer.counters.clients.value().saturating_add(coming))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    use super::Peers;
+    use crate::observe::counters::ShardCounters;
+    use crate::shard::inbox::{Ask, inbox};
+
+    fn peers(clients: &[u64]) -> Peers {
+        let counters: Vec<Arc<ShardCounters>> = clients.iter().map(|_| Arc::default()).collect();
+        for (counters, clients) in counters.iter().zip(clients) {
+            counters.clients.set(*clients);
+        }
+        Peers::new(&counters)
+    }
+
+    fn better_off(clients: &[u64]) -> Option<u16> {
+        peers(clients).better_off(0, &mut SmallRng::seed_from_u64(1))
+    }
+
+    #[test]
+    fn a_connection_goes_where_clearly_fewer_are() {
+        assert_eq!(better_off(&[0, 0]), None);
+        assert_eq!(better_off(&[1, 0]), None);
+        assert_eq!(better_off(&[2, 0]), Some(1));
+        assert_eq!(better_off(&[2, 5]), None);
+        // Of many, a few more are no reason.
+        assert_eq!(better_off(&[1600, 1590]), None);
+        assert_eq!(better_off(&[1600, 1500]), Some(1));
+    }
+
+    #[test]
+    fn a_shard_alone_keeps_everything() {
+        assert_eq!(better_off(&[1000]), None);
+        assert_eq!(better_off(&[]), None);
+    }
+
+    #[test]
+    fn every_other_shard_is_looked_at() {
+        let (peers, mut rng) = (peers(&[9, 0, 0, 9, 0]), SmallRng::seed_from_u64(1));
+        let mut seen: Vec<_> = (0..200)
+            .filter_map(|_| peers.better_off(3, &mut rng))
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [1, 2, 4]);
+    }
+
+    #[test]
+    fn what_is_on_its_way_counts() {
+        let peers = peers(&[2, 0]);
+        assert!(peers.hand_over(1, Ask::Drain).is_err(), "it is not running");
+        let (sender, _reader) = inbox().expect("descriptors");
+        peers.set(1, Some(sender));
+        let mut rng = SmallRng::seed_from_u64(1);
+        for _ in 0..2 {
+            assert!(peers.hand_over(1, Ask::Drain).is_ok());
+        }
+        assert_eq!(peers.better_off(0, &mut rng), None);
+        peers.has_come(1);
+        peers.has_come(1);
+        peers.has_come(1);
+        assert_eq!(peers.better_off(0, &mut rng), Some(1));
+    }
+}

@@ -1,0 +1,238 @@
+//! What a shard is at: a list of its tasks, each with what it is for and what it is at.
+//!
+//! A task is in the list by a wrapper around its future, which also makes it the current one while
+//! it runs: so whoever says what is being done need not know in which task, and a task that is begun
+//! knows who began it.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use admin::ask::{TaskDetail, TaskReport, TaskReports};
+use admin::limits::TASKS_SHOWN;
+
+use super::Shard;
+use super::wheel::Tick;
+
+/// The tasks of a shard.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    slots: RefCell<Vec<Slot>>,
+    free: RefCell<Vec<u32>>,
+    /// Slot of the task that runs, counted from 1; 0 while none does.
+    current: Cell<u32>,
+    /// Tasks begun.
+    begun: Cell<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// Number of its task; 0 where it has none.
+    id: u64,
+    parent: u64,
+    purpose: Purpose,
+    state: TaskState,
+    since: Tick,
+    polls: u32,
+}
+
+/// What a task is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Deadlines, memory, the access log.
+    Housekeeping,
+    /// Accepts connections of a bind.
+    Accept(u32),
+    /// Serves a client's connection.
+    Connection(SocketAddr),
+    /// Serves a stream of a client's HTTP/2 connection, which has begun it.
+    Stream,
+    /// Carries an HTTP/2 connection to an endpoint.
+    UpstreamSession,
+    /// Sends a copy of a request.
+    Mirror,
+}
+
+/// What a task is at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum TaskState {
+    /// Whatever it is for.
+    #[default]
+    Running,
+    /// It waits for a request.
+    Idle,
+    /// A request's head comes.
+    ReadingHead,
+    /// A request is routed, filtered and sent.
+    Forwarding,
+    /// A connection to an endpoint is made, or waited for.
+    Connecting,
+    /// The response's head is waited for.
+    AwaitingResponse,
+    /// The response is on its way.
+    Responding,
+    /// Bytes go both ways.
+    Tunnel,
+}
+
+impl TaskState {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Idle => "idle",
+            Self::ReadingHead => "reading-head",
+            Self::Forwarding => "forwarding",
+            Self::Connecting => "connecting",
+            Self::AwaitingResponse => "awaiting-response",
+            Self::Responding => "responding",
+            Self::Tunnel => "tunnel",
+        }
+    }
+}
+
+impl Shard {
+    /// Says what the task that runs is at.
+    pub(crate) fn note(&self, state: TaskState) {
+        let current = (self.tasks.current.get() as usize).wrapping_sub(1);
+        if let Some(slot) = self.tasks.slots.borrow_mut().get_mut(current) {
+            slot.state = state;
+            slot.since = self.now();
+        }
+    }
+
+    /// All tasks, for the admin server; some of them where they are too many.
+    pub(crate) fn report_tasks(&self) -> TaskReports {
+        let config = self.config.load();
+        let slots = self.tasks.slots.borrow();
+        let used = slots.iter().filter(|slot| slot.id != 0);
+        let shown = used.clone().take(TASKS_SHOWN);
+        let report = |slot: &Slot| {
+            let (kind, detail) = match slot.purpose {
+                Purpose::Housekeeping => ("housekeeping", TaskDetail::Shard),
+                Purpose::Stream => ("stream", TaskDetail::Shard),
+                Purpose::UpstreamSession => ("upstream-session", TaskDetail::Shard),
+                Purpose::Mirror => ("mirror", TaskDetail::Shard),
+                Purpose::Connection(client) => ("connection", TaskDetail::Client(client)),
+                Purpose::Accept(bind) => {
+                    let key = config.bind(bind).map(|bind| Arc::from(bind.key.as_str()));
+                    ("accept", key.map_or(TaskDetail::Shard, TaskDetail::Named))
+                }
+            };
+            TaskReport {
+                id: slot.id,
+                parent: slot.parent,
+                kind,
+                state: slot.state.as_str(),
+                since: self.now().since(slot.since),
+                polls: slot.polls.into(),
+                detail,
+            }
+        };
+        TaskReports {
+            omitted: used.count().saturating_sub(TASKS_SHOWN) as u64,
+            tasks: shown.map(report).collect(),
+        }
+    }
+}
+
+/// A task's place in the list; it leaves it when dropped.
+pub(super) struct Place {
+    pub(super) shard: Rc<Shard>,
+    slot: u32,
+}
+
+impl Place {
+    /// Enters a task, which the one that runs has begun.
+    pub(super) fn new(shard: &Rc<Shard>, purpose: Purpose) -> Self {
+        let tasks = &shard.tasks;
+        tasks.begun.set(tasks.begun.get() + 1);
+        let mut slots = tasks.slots.borrow_mut();
+        let current = (tasks.current.get() as usize).wrapping_sub(1);
+        let entry = Slot {
+            id: tasks.begun.get(),
+            parent: slots.get(current).map_or(0, |slot| slot.id),
+            purpose,
+            state: TaskState::default(),
+            since: shard.now(),
+            polls: 0,
+        };
+        let free = tasks.free.borrow_mut().pop();
+        let slot = free.unwrap_or_else(|| {
+            slots.push(entry);
+            u32::try_from(slots.len() - 1).expect("tasks are fewer than 2^32")
+        });
+        slots[slot as usize] = entry;
+        Self {
+            shard: Rc::clone(shard),
+            slot,
+        }
+    }
+
+    /// Makes its task the current one until the returned value is dropped.
+    pub(super) fn run(&self) -> impl Drop {
+        let tasks = &self.shard.tasks;
+        if let Some(slot) = tasks.slots.borrow_mut().get_mut(self.slot as usize) {
+            slot.polls = slot.polls.wrapping_add(1);
+        }
+        Running {
+            current: &tasks.current,
+            before: tasks.current.replace(self.slot + 1),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let tasks = &self.shard.tasks;
+        if let Some(slot) = tasks.slots.borrow_mut().get_mut(self.slot as usize) {
+            slot.id = 0;
+        }
+        tasks.free.borrow_mut().push(self.slot);
+    }
+}
+
+/// Also a panic puts back which task is the current one.
+struct Running<'a> {
+    current: &'a Cell<u32>,
+    before: u32,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.current.set(self.before);
+    }
+}
+
+/// Puts a task without a fence into the list: where it panics, its shard has to start again.
+pub(crate) fn listed<F: Future<Output = ()>>(
+    shard: &Rc<Shard>,
+    purpose: Purpose,
+    task: F,
+) -> Listed<F> {
+    Listed {
+        place: Place::new(shard, purpose),
+        task,
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A task in the list.
+    pub(crate) struct Listed<F> {
+        place: Place,
+        #[pin]
+        task: F,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Listed<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        let _running = this.place.run();
+        this.task.poll(context)
+    }
+}

@@ -1,0 +1,153 @@
+//! Giving way: a task whose sockets never let it wait lets the others run, now and then.
+//!
+//! epoll's driver answers from what the kernel has buffered, so such a task would go on for ever. A
+//! task that wakes itself goes to the front of monoio's queue, and one that another task wakes keeps
+//! the queue from running empty, which is what timers wait for. So whoever gives way waits for a
+//! socket that rings: the driver looks at all sockets and at the clock before it does. On io_uring
+//! every operation is a wait like that, and nobody has to give way.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use monoio::io::AsyncReadRent;
+
+use crate::driver::Waits;
+
+/// Who gives way on a shard.
+pub(crate) struct Turns {
+    /// Rung by the first who waits; none where giving way is not needed.
+    bell: Option<UnixStream>,
+    waiting: RefCell<Vec<Waker>>,
+    turn: Cell<u64>,
+}
+
+impl Turns {
+    /// For a runtime that waits like this; with the bell's other end, which is to be
+    /// [answered](Self::answer).
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn new(waits: Waits) -> io::Result<(Rc<Self>, Option<UnixStream>)> {
+        let (bell, ringing) = match waits {
+            Waits::ForCompletion => (None, None),
+            Waits::ForReadiness => {
+                let (bell, ringing) = UnixStream::pair()?;
+                bell.set_nonblocking(true)?;
+                ringing.set_nonblocking(true)?;
+                (Some(bell), Some(ringing))
+            }
+        };
+        let turns = Self {
+            bell,
+            waiting: RefCell::default(),
+            turn: Cell::new(0),
+        };
+        Ok((Rc::new(turns), ringing))
+    }
+
+    /// Wakes those who wait whenever the bell rings.
+    ///
+    /// # Errors
+    /// The runtime cannot take the socket.
+    pub(crate) async fn answer(self: Rc<Self>, ringing: UnixStream) -> io::Result<()> {
+        let mut ringing = monoio::net::UnixStream::from_std(ringing)?;
+        let (mut rings, mut going_on) = (vec![0_u8; 8], Vec::new());
+        loop {
+            let result;
+            (result, rings) = ringing.read(rings).await;
+            if result? == 0 {
+                return Ok(());
+            }
+            self.turn.set(self.turn.get().wrapping_add(1));
+            std::mem::swap(&mut going_on, &mut self.waiting.borrow_mut());
+            going_on.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// Lets the shard's other tasks run, and its timers, where the runtime would not do so anyway.
+    pub(crate) async fn give_way(&self) {
+        let Some(bell) = &self.bell else { return };
+        let turn = self.turn.get();
+        let mut waits = false;
+        poll_fn(|context| {
+            if self.turn.get() != turn {
+                return Poll::Ready(());
+            }
+            if !std::mem::replace(&mut waits, true) {
+                let mut waiting = self.waiting.borrow_mut();
+                if waiting.is_empty() {
+                    // It is read to its end before it rings again, so there is room for a byte.
+                    let _ = (&*bell).write(&[1]);
+                }
+                waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::rc::Rc;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use monoio::{LegacyDriver, RuntimeBuilder};
+
+    use super::Turns;
+    use crate::driver::Waits;
+
+    #[test]
+    fn who_gives_way_lets_timers_and_other_tasks_run() {
+        let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
+            .enable_timer()
+            .build()
+            .expect("epoll");
+        let (timers, tasks) = runtime.block_on(async {
+            let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+            let ringing = ringing.expect("epoll needs turns");
+            monoio::spawn(Rc::clone(&turns).answer(ringing));
+            let (timers, tasks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+            let counted = Rc::clone(&timers);
+            monoio::spawn(async move {
+                loop {
+                    monoio::time::sleep(Duration::from_millis(1)).await;
+                    counted.set(counted.get() + 1);
+                }
+            });
+            let (counted, others) = (Rc::clone(&tasks), Rc::clone(&turns));
+            monoio::spawn(async move {
+                loop {
+                    others.give_way().await;
+                    counted.set(counted.get() + 1);
+                }
+            });
+            // It ends because the others get their turn, or not at all.
+            while timers.get() < 3 || tasks.get() < 100 {
+                turns.give_way().await;
+            }
+            (timers.get(), tasks.get())
+        });
+        assert!(timers >= 3 && tasks >= 100);
+    }
+
+    #[test]
+    fn nobody_gives_way_on_io_uring() {
+        let (turns, ringing) = Turns::new(Waits::ForCompletion).expect("nothing is needed");
+        assert!(ringing.is_none());
+        let given = pin!(turns.give_way());
+        assert!(
+            given
+                .poll(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+        );
+    }
+}

@@ -1,0 +1,297 @@
+//! TLS towards backends: whom we believe them to be, what we show them, and sessions to resume.
+//! Made on the configuration thread; handshakes on the shards only read it.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::sign::SingleCertAndKey;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+use xds::model::{Alpn, Certificate, Der, Hostname, Identity, Roots, TlsClient};
+
+use super::server::{TlsError, certified_key};
+use super::session::{Session, SessionError};
+use crate::limits::RESUMABLE_SERVERS;
+
+/// TLS towards the endpoints of a cluster.
+pub struct UpstreamTls {
+    server_name: ServerName<'static>,
+    /// By shard: each remembers its own sessions, and waits for no other.
+    shards: Box<[Configs]>,
+}
+
+/// By what is to be spoken inside.
+struct Configs {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+    bytes: Arc<ClientConfig>,
+}
+
+impl fmt::Debug for UpstreamTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("UpstreamTls");
+        debug
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl UpstreamTls {
+    /// Makes it of the model. `certificate` is shown where a backend asks for one.
+    ///
+    /// # Errors
+    /// A certificate, key or root is unusable.
+    pub(crate) fn compile(
+        client: &TlsClient,
+        roots: Arc<RootCertStore>,
+        certificate: Option<&Certificate>,
+        shards: NonZeroU32,
+    ) -> Result<Self, TlsError> {
+        let provider = super::provider();
+        let verifier = Verifier {
+            roots,
+            named: match &client.roots {
+                Roots::System => Vec::new(),
+                Roots::Certificates(certificates) => certificates.clone(),
+            },
+            identities: match &*client.identities {
+                [] => vec![Identity::Dns(client.server_name.clone())],
+                identities => identities.to_vec(),
+            },
+            provider: Arc::clone(&provider),
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let config = match certificate {
+            None => builder.with_no_client_auth(),
+            Some(certificate) => {
+                let key = certified_key(certificate, &provider)
+                    .map_err(|error| TlsError::Certificate { position: 1, error })?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+            }
+        };
+        let server_name = ServerName::try_from(client.server_name.as_str().to_owned())
+            .map_err(|error| Error::General(error.to_string()))?;
+        Ok(Self {
+            server_name,
+            shards: (0..shards.get())
+                .map(|_| Configs::of_a_shard(&config))
+                .collect(),
+        })
+    }
+
+    /// HTTP/1.1 off the shards, and the name to ask for. It resumes no session: memories of sessions
+    /// have locks, and shards wait for nobody.
+    pub(crate) fn off_shards(&self) -> Option<(ClientConfig, ServerName<'static>)> {
+        let mut config = ClientConfig::clone(&self.shards.first()?.http1);
+        config.resumption = Resumption::disabled();
+        Some((config, self.server_name.clone()))
+    }
+
+    /// A session of a shard, in which `protocol` is to be spoken; none leaves it to what both know.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub(crate) fn session(
+        &self,
+        shard: u16,
+        protocol: Option<Alpn>,
+    ) -> Result<Session, SessionError> {
+        let configs = self
+            .shards
+            .get(usize::from(shard))
+            .ok_or(SessionError::NotOpen)?;
+        let config = match protocol {
+            Some(Alpn::Http11) => &configs.http1,
+            Some(Alpn::H2) => &configs.http2,
+            None => &configs.bytes,
+        };
+        Session::client(Arc::clone(config), self.server_name.clone())
+    }
+}
+
+impl Configs {
+    fn of_a_shard(config: &ClientConfig) -> Self {
+        let speaking = |protocol: Option<Alpn>| {
+            let mut config = config.clone();
+            config.alpn_protocols = protocol
+                .iter()
+                .map(|protocol| protocol.as_str().as_bytes().to_vec())
+                .collect();
+            config.resumption = Resumption::in_memory_sessions(RESUMABLE_SERVERS);
+            Arc::new(config)
+        };
+        Self {
+            http1: speaking(Some(Alpn::Http11)),
+            http2: speaking(Some(Alpn::H2)),
+            bytes: speaking(None),
+        }
+    }
+}
+
+/// Believes a certificate that has one of several names, whatever the SNI was (GEP-3155).
+#[derive(Debug)]
+struct Verifier {
+    roots: Arc<RootCertStore>,
+    /// The roots that the policy names.
+    named: Vec<Der>,
+    identities: Vec<Identity>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Verifier {
+    /// Whether a certificate needs nobody to vouch for it: it is one of the roots itself, and its
+    /// being one is all that is wrong with it (its time is looked at before). Certificates that sign
+    /// themselves are often made so.
+    fn is_named(&self, certificate: &CertificateDer<'_>, error: &Error) -> bool {
+        let Error::InvalidCertificate(CertificateError::Other(why)) = error else {
+            return false;
+        };
+        let why = why.0.downcast_ref::<webpki::Error>();
+        why == Some(&webpki::Error::CaUsedAsEndEntity)
+            && self
+                .named
+                .iter()
+                .any(|root| root.as_bytes() == certificate.as_ref())
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let vouched_for = verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.roots,
+            intermediates,
+            now,
+            self.provider.signature_verification_algorithms.all,
+        );
+        if let Err(error) = vouched_for
+            && !self.is_named(end_entity, &error)
+        {
+            return Err(error);
+        }
+        let names = webpki::EndEntityCert::try_from(end_entity)
+            .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+        let has = |identity: &Identity| match identity {
+            Identity::Uri(uri) => names.valid_uri_names().any(|name| name == uri),
+            Identity::Dns(name) => match name.wildcard_suffix() {
+                Some(suffix) => names.valid_dns_names().any(|name| is_under(name, suffix)),
+                None => has_dns_name(&certificate, name),
+            },
+        };
+        if self.identities.iter().any(has) {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(Error::InvalidCertificate(CertificateError::NotValidForName))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+fn has_dns_name(certificate: &ParsedCertificate<'_>, name: &Hostname) -> bool {
+    ServerName::try_from(name.as_str())
+        .is_ok_and(|name| verify_server_name(certificate, &name).is_ok())
+}
+
+/// Whether a name of a certificate lies under `suffix`; one that is a wildcard itself does too.
+fn is_under(name: &str, suffix: &str) -> bool {
+    let Some(at) = name.len().checked_sub(suffix.len()) else {
+        return false;
+    };
+    let (above, below) = name.split_at_checked(at).unwrap_or_default();
+    below.eq_ignore_ascii_case(suffix) && above.len() > 1 && above.ends_with('.')
+}
+
+/// What a failed handshake means, for whoever looks for its cause in a log.
+#[must_use]
+pub(crate) fn reason(error: &SessionError) -> &'static str {
+    let SessionError::Tls(error) = error else {
+        return "the session ended early";
+    };
+    match error {
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "its certificate is for another name",
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => "nobody whom the policy trusts vouches for its certificate",
+        Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        ) => "its certificate is not valid at this time",
+        Error::InvalidCertificate(_) => "its certificate is not acceptable",
+        Error::AlertReceived(_) => "it refused the handshake",
+        Error::NoApplicationProtocol => "it speaks none of our protocols",
+        _ => "it does not speak TLS as we do",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_under;
+
+    #[test]
+    fn a_name_is_under_another_by_whole_labels() {
+        for name in [
+            "a.example.org",
+            "a.b.example.org",
+            "*.example.org",
+            "A.EXAMPLE.org",
+        ] {
+            assert!(is_under(name, "example.org"), "{name}");
+        }
+        for name in [
+            "example.org",
+            ".example.org",
+            "badexample.org",
+            "org",
+            "a.example.com",
+        ] {
+            assert!(!is_under(name, "example.org"), "{name}");
+        }
+    }
+}

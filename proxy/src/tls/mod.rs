@@ -1,0 +1,42 @@
+//! TLS: what is read of it before the handshake, the two ends of a session, and what of the
+//! configuration they are made with.
+
+use std::sync::Arc;
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::ProducesTickets;
+
+mod client;
+mod client_auth;
+pub mod client_hello;
+pub(crate) mod roots;
+mod server;
+pub mod session;
+
+pub use client::UpstreamTls;
+pub(crate) use client::reason;
+pub use client_auth::{ClientCertificate, TrustDomain, Trusted};
+pub use server::{ServerTls, TlsError};
+
+/// Keys for the tickets of one trust domain: they change every six hours, and what was sealed with
+/// the ones before is still opened.
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn tickets() -> Result<Arc<dyn ProducesTickets>, TlsError> {
+    Ok(ring::Ticketer::new()?)
+}
+
+/// The cryptography of every session.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+#[cfg(test)]
+#[expect(dead_code, reason = "the wire tests use the rest")]
+#[path = "../../tests/support/pki.rs"]
+mod pki;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! One end of a TLS connection, sans-io: records in, plaintext and records out.
+//!
+//! Over rustls' unbuffered connections, so that what waits for bytes holds none. The socket around
+//! it is `net`'s; which certificates are shown and believed is in the configuration that a session
+//! is made with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, ReadTraffic,
+    UnbufferedStatus, WriteTraffic,
+};
+use rustls::{ClientConfig, CommonState, ServerConfig};
+use thiserror::Error;
+
+use self::spilled::Spilled;
+use crate::limits::BUFFER_BYTES;
+use crate::net::Buffer;
+
+mod spilled;
+
+/// One end of a TLS connection.
+pub struct Session {
+    end: End,
+    /// Plaintext that came in one record with what its reader had room for.
+    spilled: Spilled,
+    /// Records that are to be sent before any other: of the handshake, and alerts.
+    outgoing: Vec<u8>,
+    /// Whether `process` stopped for want of room, with whole records left.
+    stopped: bool,
+    peer_closed: bool,
+    us: Us,
+}
+
+/// What can still be done from our side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Us {
+    /// Everything.
+    Open,
+    /// Reading: we have said that nothing more comes, and the peer would drop whatever did.
+    Closed,
+    /// Nothing: an error has ended it, and rustls is not to be asked again.
+    Failed,
+}
+
+enum End {
+    Server(Box<UnbufferedServerConnection>),
+    Client(Box<UnbufferedClientConnection>),
+}
+
+/// Why a session cannot go on.
+#[derive(Debug, Error)]
+pub enum SessionError {
+    /// What the peer sent, or our own configuration, ends it.
+    #[error("{0}")]
+    Tls(#[from] rustls::Error),
+    /// A record or a message of the handshake is larger than a buffer.
+    #[error("a TLS message does not fit into a buffer")]
+    TooLarge,
+    /// The keys have sealed as many records as they may (TLS 1.2).
+    #[error("the TLS keys are used up")]
+    Exhausted,
+    /// It has not come to the end of its handshake, or was closed.
+    #[error("the TLS session is not open")]
+    NotOpen,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let side = match self.end {
+            End::Server(_) => "server",
+            End::Client(_) => "client",
+        };
+        f.debug_tuple("Session").field(&side).finish()
+    }
+}
+
+impl Session {
+    /// The server's end.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn server(config: Arc<ServerConfig>) -> Result<Self, SessionError> {
+        let connection = UnbufferedServerConnection::new(config)?;
+        Ok(Self::new(End::Server(Box::new(connection))))
+    }
+
+    /// The client's end, towards the server of this name.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn client(
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, SessionError> {
+        let connection = UnbufferedClientConnection::new(config, name)?;
+        Ok(Self::new(End::Client(Box::new(connection))))
+    }
+
+    fn new(end: End) -> Self {
+        Self {
+            end,
+            spilled: Spilled::default(),
+            outgoing: Vec::new(),
+            stopped: false,
+            peer_closed: false,
+            us: Us::Open,
+        }
+    }
+
+    /// What was agreed on: version, protocol, the peer's certificates.
+    #[must_use]
+    pub fn agreed(&self) -> &CommonState {
+        match &self.end {
+            End::Server(connection) => connection,
+            End::Client(connection) => connection,
+        }
+    }
+
+    /// Whether the peer has said that nothing more comes, and all that came was handed out.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.peer_closed && self.spilled.is_empty()
+    }
+
+    /// Whether there is plaintext to be had without another byte from the peer.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        self.stopped || !self.spilled.is_empty()
+    }
+
+    /// Opens the records at the front of `incoming` and appends their plaintext to `plain`, until
+    /// either is used up. How many bytes were appended. An incomplete record, or message of the
+    /// handshake, stays in `incoming`, and has to be there again with more behind it.
+    ///
+    /// # Errors
+    /// What came ends the session; an alert that says why may be in [`Session::take_outgoing`].
+    pub fn process(
+        &mut self,
+        incoming: &mut Buffer,
+        plain: &mut Buffer,
+    ) -> Result<usize, SessionError> {
+        if self.us == Us::Failed {
+            return Err(SessionError::NotOpen);
+        }
+        let before = plain.len();
+        self.spilled.give(plain);
+        self.stopped = !self.spilled.is_empty();
+        while !self.stopped {
+            let records = incoming.filled_mut();
+            let mut sinks = Sinks {
+                plain,
+                spilled: &mut self.spilled,
+                outgoing: &mut self.outgoing,
+            };
+            let (discard, turn) = match &mut self.end {
+                End::Server(end) => sinks.turn(end.process_tls_records(records)),
+                End::Client(end) => sinks.turn(end.process_tls_records(records)),
+            };
+            incoming.consume(discard);
+            match turn {
+                Ok(Turn::Again) => self.stopped = !self.spilled.is_empty(),
+                Ok(Turn::PeerClosed) => self.peer_closed = true,
+                Ok(Turn::Waits) => break,
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+        if !self.stopped && !self.peer_closed && incoming.len() >= BUFFER_BYTES {
+            return Err(self.fail(SessionError::TooLarge));
+        }
+        Ok(plain.len() - before)
+    }
+
+    /// Seals what fits of `plain` into the room of `out`, behind whatever has to go first. How many
+    /// bytes of `plain` are sealed. `incoming` is what [`Session::process`] left of it, or empty
+    /// while it is lent to the kernel.
+    ///
+    /// # Errors
+    /// The session is not open, or cannot seal any more.
+    pub fn seal(
+        &mut self,
+        plain: &[u8],
+        incoming: &mut Buffer,
+        out: &mut Buffer,
+    ) -> Result<usize, SessionError> {
+        let mut sealed = Err(SessionError::NotOpen);
+        self.when_open(incoming, |traffic, first| {
+            // Records have numbers: what was sealed before goes before.
+            sealed = if out.append(first) {
+                first.clear();
+                seal_into(traffic, plain, out)
+            } else {
+                Err(SessionError::TooLarge)
+            };
+        })?;
+        sealed
+    }
+
+    /// Tells the peer that nothing more comes (RFC 8446 section 6.1).
+    pub fn close(&mut self, incoming: &mut Buffer) {
+        // A session that is not open has nobody to tell.
+        let told = self.when_open(incoming, |traffic, outgoing| {
+            let mut notice = [0; NOTICE_BYTES];
+            let length = traffic.queue_close_notify(&mut notice).unwrap_or_default();
+            outgoing.extend_from_slice(notice.get(..length).unwrap_or_default());
+        });
+        if told.is_ok() {
+            self.us = Us::Closed;
+        }
+    }
+
+    /// Takes the records that are to be sent at once.
+    #[must_use]
+    pub fn take_outgoing(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// Whether `incoming`, as [`Session::process`] left it, begins with a part of a message: while
+    /// it does, nothing can be sealed without it.
+    #[must_use]
+    pub fn needs(incoming: &Buffer) -> bool {
+        let Some(&[_, _, _, high, low]) = incoming.filled().first_chunk::<RECORD_HEADER_BYTES>()
+        else {
+            return false;
+        };
+        let record = RECORD_HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]));
+        incoming.len() >= record
+    }
+
+    /// Lends the writing half once everything that has to go before it is on its way.
+    fn when_open(
+        &mut self,
+        incoming: &mut Buffer,
+        write: impl FnOnce(&mut dyn Writes, &mut Vec<u8>),
+    ) -> Result<(), SessionError> {
+        if self.us != Us::Open {
+            return Err(SessionError::NotOpen);
+        }
+        let mut write = Some(write);
+        let mut nothing = Buffer::default();
+        // Whole records that were not opened yet are not opened now: nobody has room for them, and
+        // with them there the session is between messages.
+        let incoming = if self.stopped { &mut nothing } else { incoming };
+        loop {
+            let records = incoming.filled_mut();
+            let mut sinks = Sinks {
+                plain: &mut Buffer::default(),
+                spilled: &mut self.spilled,
+                outgoing: &mut self.outgoing,
+            };
+            let (discard, turn) = match &mut self.end {
+                End::Server(end) => sinks.write_turn(end.process_tls_records(records), &mut write),
+                End::Client(end) => sinks.write_turn(end.process_tls_records(records), &mut write),
+            };
+            incoming.consume(discard);
+            match turn {
+                Ok(Turn::Again) => {}
+                Ok(Turn::PeerClosed) => self.peer_closed = true,
+                Ok(Turn::Waits) if write.is_none() => return Ok(()),
+                Ok(Turn::Waits) => return Err(SessionError::NotOpen),
+                Err(error) => return Err(self.fail(error)),
+            }
+        }
+    }
+
+    /// Notes a failure. An alert may be waiting, and is all that can still be had.
+    fn fail(&mut self, error: SessionError) -> SessionError {
+        self.us = Us::Failed;
+        while self.agreed().wants_write() {
+            let mut sinks = Sinks {
+                plain: &mut Buffer::default(),
+                spilled: &mut Spilled::default(),
+                outgoing: &mut self.outgoing,
+            };
+            let (_, turn) = match &mut self.end {
+                End::Server(end) => sinks.turn(end.process_tls_records(&mut [])),
+                End::Client(end) => sinks.turn(end.process_tls_records(&mut [])),
+            };
+            if turn.is_err() {
+                break;
+            }
+        }
+        error
+    }
+}
+
+/// What a call of rustls came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// There may be more to do.
+    Again,
+    /// The peer has closed its half in order.
+    PeerClosed,
+    /// For bytes from the peer, or from us.
+    Waits,
+}
+
+/// Where the output of a call goes.
+struct Sinks<'a> {
+    plain: &'a mut Buffer,
+    spilled: &'a mut Spilled,
+    outgoing: &'a mut Vec<u8>,
+}
+
+impl Sinks<'_> {
+    /// How many bytes of the input are done with, and what came of them.
+    fn turn<Data>(
+        &mut self,
+        status: UnbufferedStatus<'_, '_, Data>,
+    ) -> (usize, Result<Turn, SessionError>) {
+        self.write_turn(status, &mut None::<fn(&mut dyn Writes, &mut Vec<u8>)>)
+    }
+
+    /// As `turn`; where the session is open, `write` is called.
+    fn write_turn<Data>(
+        &mut self,
+        status: UnbufferedStatus<'_, '_, Data>,
+        write: &mut Option<impl FnOnce(&mut dyn Writes, &mut Vec<u8>)>,
+    ) -> (usize, Result<Turn, SessionError>) {
+        let mut discard = status.discard;
+        let turn = match status.state {
+            Ok(ConnectionState::ReadTraffic(traffic)) => self.take_plaintext(traffic, &mut discard),
+            Ok(ConnectionState::EncodeTlsData(data)) => self.take_record(data),
+            Ok(ConnectionState::TransmitTlsData(data)) => {
+                data.done();
+                Ok(Turn::Again)
+            }
+            Ok(ConnectionState::PeerClosed) => Ok(Turn::PeerClosed),
+            Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                if let Some(write) = write.take() {
+                    write(&mut traffic, self.outgoing);
+                }
+                Ok(Turn::Waits)
+            }
+            Ok(ConnectionState::BlockedHandshake | ConnectionState::Closed) => Ok(Turn::Waits),
+            // Early data is not offered, and there are no other states.
+            Ok(_) => Err(SessionError::NotOpen),
+            Err(error) => Err(error.into()),
+        };
+        (discard, turn)
+    }
+
+    fn take_plaintext<Data>(
+        &mut self,
+        mut traffic: ReadTraffic<'_, '_, Data>,
+        discard: &mut usize,
+    ) -> Result<Turn, SessionError> {
+        while let Some(record) = traffic.next_record() {
+            let record = record?;
+            *discard += record.discard;
+            self.spilled.put(record.payload, self.plain);
+        }
+        Ok(Turn::Again)
+    }
+
+    fn take_record<Data>(
+        &mut self,
+        mut data: EncodeTlsData<'_, Data>,
+    ) -> Result<Turn, SessionError> {
+        let start = self.outgoing.len();
+        // It says how long it is when there is no room.
+        if let Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) =
+            data.encode(&mut [])
+        {
+            self.outgoing.resize(start + required_size, 0);
+            let room = self.outgoing.get_mut(start..).unwrap_or_default();
+            data.encode(room).map_err(|_| SessionError::TooLarge)?;
+        }
+        Ok(Turn::Again)
+    }
+}
+
+/// The writing half of an open session, whichever end it is.
+trait Writes {
+    fn encrypt(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, EncryptError>;
+    fn queue_close_notify(&mut self, out: &mut [u8]) -> Result<usize, EncryptError>;
+}
+
+impl<Data> Writes for WriteTraffic<'_, Data> {
+    fn encrypt(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, EncryptError> {
+        WriteTraffic::encrypt(self, plain, out)
+    }
+
+    fn queue_close_notify(&mut self, out: &mut [u8]) -> Result<usize, EncryptError> {
+        WriteTraffic::queue_close_notify(self, out)
+    }
+}
+
+/// Seals what fits of `plain`; how many bytes those are.
+fn seal_into(
+    traffic: &mut dyn Writes,
+    plain: &[u8],
+    out: &mut Buffer,
+) -> Result<usize, SessionError> {
+    let most = out.room().saturating_sub(SEALING_BYTES);
+    let piece = plain.get(..most).unwrap_or(plain);
+    let mut sealed = Ok(0);
+    let fits = out.append_with((piece.len() + SEALING_BYTES).min(out.room()), |room| {
+        sealed = traffic.encrypt(piece, room);
+        *sealed.as_ref().unwrap_or(&0)
+    });
+    match sealed {
+        Ok(_) if fits => Ok(piece.len()),
+        Ok(_) | Err(EncryptError::InsufficientSize(_)) => Err(SessionError::TooLarge),
+        Err(EncryptError::EncryptExhausted) => Err(SessionError::Exhausted),
+    }
+}
+
+const RECORD_HEADER_BYTES: usize = 5;
+/// Bytes that sealing a whole buffer may add: at most 29 a record of 16 KiB, five records, and a
+/// key update.
+const SEALING_BYTES: usize = 256;
+/// Bytes of a sealed alert, and of a key update before it: 31 and 51 at most.
+const NOTICE_BYTES: usize = 128;
+
+#[cfg(test)]
+mod tests;

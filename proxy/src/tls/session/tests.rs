@@ -1,0 +1,265 @@
+//! Both ends of a session, with the records between them cut, mangled and held back.
+
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion,
+};
+
+use super::{Session, SessionError};
+use crate::limits::BUFFER_BYTES;
+use crate::net::Buffer;
+use crate::tls::sample::{End, meet};
+
+fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+    let made = rcgen::generate_simple_self_signed(["a.test".to_owned()]).expect("a certificate");
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let certificate = made.cert.der().clone();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).expect("our own certificate");
+    let provider = Arc::new(ring::default_provider());
+    let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[version])
+        .expect("ring speaks it")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .expect("ring speaks it")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("a key that fits");
+    (Arc::new(client), Arc::new(server))
+}
+
+/// Both ends before the first byte.
+fn strangers(version: &'static SupportedProtocolVersion) -> (End, End) {
+    let (client, server) = configs(version);
+    let name = ServerName::try_from("a.test").expect("a name");
+    let client = Session::client(client, name).expect("a configuration");
+    let server = Session::server(server).expect("a configuration");
+    (End::new(client), End::new(server))
+}
+
+/// Both ends after a handshake whose bytes came in pieces of this size.
+fn acquainted(version: &'static SupportedProtocolVersion, cut: usize) -> (End, End) {
+    let (mut client, mut server) = strangers(version);
+    meet(&mut client, &mut server, cut).expect("a sound handshake");
+    for end in [&client, &server] {
+        assert!(!end.session.agreed().is_handshaking());
+    }
+    (client, server)
+}
+
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
+
+#[test]
+fn a_handshake_and_data_survive_every_cut() {
+    for version in VERSIONS {
+        for cut in 1..=64 {
+            let (mut client, mut server) = acquainted(version, cut);
+            let records = client.seals(b"a question");
+            server.takes(&records, cut).expect("sound records");
+            assert_eq!(server.plain.filled(), b"a question", "in pieces of {cut}");
+            let records = [
+                server.seals(b"an "),
+                server.seals(b"answer"),
+                server.closes(),
+            ]
+            .concat();
+            client.takes(&records, cut).expect("sound records");
+            assert_eq!(client.plain.filled(), b"an answer", "in pieces of {cut}");
+            assert!(client.session.is_at_end());
+            assert!(
+                client.incoming.is_empty(),
+                "nothing is kept of records that were opened"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_version_is_the_one_both_speak() {
+    let version = |version| {
+        acquainted(version, BUFFER_BYTES)
+            .1
+            .session
+            .agreed()
+            .protocol_version()
+    };
+    assert_eq!(version(&TLS12), Some(ProtocolVersion::TLSv1_2));
+    assert_eq!(version(&TLS13), Some(ProtocolVersion::TLSv1_3));
+}
+
+#[test]
+fn a_whole_buffer_is_sealed_in_few_pieces_and_opened_again() {
+    for version in VERSIONS {
+        let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
+        let sent: Vec<u8> = (0..=250).cycle().take(BUFFER_BYTES).collect();
+        let records = client.seals(&sent);
+        assert!(records.len() < sent.len() + 256, "{} bytes", records.len());
+        server.takes(&records, 10_000).expect("sound records");
+        assert!(server.plain.filled() == sent);
+    }
+}
+
+#[test]
+fn what_its_reader_has_no_room_for_waits() {
+    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let records = [
+        client.seals(&[b'x'; 3000]),
+        client.seals(&[b'y'; 3000]),
+        client.closes(),
+    ]
+    .concat();
+    assert!(server.incoming.append(&records));
+    assert!(server.plain.append(&vec![0; BUFFER_BYTES - 1000]));
+    let mut process = |plain: &mut Buffer| {
+        server
+            .session
+            .process(&mut server.incoming, plain)
+            .expect("sound records")
+    };
+    assert_eq!(process(&mut server.plain), 1000);
+    assert_eq!(process(&mut server.plain), 0, "it is full");
+    server.plain.consume(BUFFER_BYTES - 1000);
+    assert_eq!(server.plain.filled(), [b'x'; 1000]);
+    let mut next = Buffer::with_room();
+    assert!(next.append(&vec![0; BUFFER_BYTES - 2500]));
+    assert_eq!(
+        process(&mut next),
+        2500,
+        "the first record's rest, and some of the second"
+    );
+    let mut last = Buffer::with_room();
+    assert_eq!(process(&mut last), 2500);
+    assert_eq!(last.filled(), [b'y'; 2500]);
+    assert!(server.session.is_at_end());
+}
+
+#[test]
+fn an_end_that_reads_nothing_can_still_write() {
+    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let records = [client.seals(&[b'x'; 3000]), client.seals(&[b'y'; 3000])].concat();
+    assert!(server.incoming.append(&records));
+    let mut full = Buffer::with_room();
+    assert!(full.append(&vec![0; BUFFER_BYTES - 1]));
+    server
+        .session
+        .process(&mut server.incoming, &mut full)
+        .expect("sound records");
+    assert!(server.session.has_more());
+    let answer = server.seals(b"answer");
+    client.takes(&answer, BUFFER_BYTES).expect("sound records");
+    assert_eq!(client.plain.filled(), b"answer");
+    server
+        .session
+        .process(&mut server.incoming, &mut server.plain)
+        .expect("sound records");
+    assert_eq!(server.plain.len(), 5999);
+}
+
+#[test]
+fn a_mangled_record_ends_the_session_with_an_alert() {
+    for version in VERSIONS {
+        let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
+        let mut records = client.seals(b"a question");
+        *records.last_mut().expect("a record") ^= 1;
+        server.takes(&records, BUFFER_BYTES).expect_err("a bad tag");
+        assert!(server.plain.is_empty());
+        assert!(server.seal_fails());
+    }
+}
+
+#[test]
+fn the_alert_tells_the_peer_what_was_wrong() {
+    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let mut records = client.seals(b"a question");
+    *records.last_mut().expect("a record") ^= 1;
+    assert!(server.incoming.append(&records));
+    server
+        .session
+        .process(&mut server.incoming, &mut server.plain)
+        .expect_err("a bad tag");
+    let alert = server.session.take_outgoing();
+    let received = client.takes(&alert, BUFFER_BYTES).expect_err("an alert");
+    let expected = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
+    assert!(matches!(received, SessionError::Tls(error) if error == expected));
+}
+
+#[test]
+fn garbage_ends_a_session_that_has_not_begun() {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[22, 3, 1, 0, 4, 99, 0, 0, 0],
+        &[22, 3, 1, 0xff, 0xff],
+    ] {
+        let (_, mut server) = strangers(&TLS13);
+        server.takes(garbage, 1).expect_err("no handshake");
+        assert!(server.seal_fails());
+    }
+}
+
+#[test]
+fn records_out_of_order_end_the_session() {
+    let (mut client, mut server) = acquainted(&TLS13, BUFFER_BYTES);
+    let (first, second) = (client.seals(b"first"), client.seals(b"second"));
+    server
+        .takes(&[second, first].concat(), BUFFER_BYTES)
+        .expect_err("a bad tag");
+    assert!(server.plain.is_empty());
+}
+
+#[test]
+fn nothing_is_sealed_before_the_handshake_is_done() {
+    let (mut client, mut server) = strangers(&TLS13);
+    assert!(client.seal_fails());
+    assert!(server.seal_fails());
+    assert!(server.closes().is_empty());
+}
+
+#[test]
+fn a_peer_that_closed_can_still_be_answered() {
+    for version in VERSIONS {
+        let (mut client, mut server) = acquainted(version, BUFFER_BYTES);
+        let records = [client.seals(b"question"), client.closes()].concat();
+        server.takes(&records, BUFFER_BYTES).expect("sound records");
+        assert!(server.session.is_at_end());
+        let records = [server.seals(b"answer"), server.closes()].concat();
+        assert!(server.seal_fails(), "it has said that nothing more comes");
+        assert!(server.closes().is_empty(), "it has said so once");
+        client.takes(&records, BUFFER_BYTES).expect("sound records");
+        assert_eq!(client.plain.filled(), b"answer");
+        assert!(client.session.is_at_end());
+    }
+}
+
+/// TLS 1.3: what a handshake message is cut to may stand in several records, and the other end can
+/// still write while it waits for the rest.
+#[test]
+fn an_incomplete_handshake_message_does_not_stop_the_other_direction() {
+    let (mut client, mut server) = strangers(&TLS13);
+    client
+        .session
+        .process(&mut Buffer::default(), &mut client.plain)
+        .expect("it begins");
+    let hello = client.session.take_outgoing();
+    let (first, rest) = hello[5..].split_at(40);
+    let record = |part: &[u8]| {
+        let length = u16::try_from(part.len()).expect("short").to_be_bytes();
+        [&[22, 3, 1], &length[..], part].concat()
+    };
+    server
+        .takes(&record(first), BUFFER_BYTES)
+        .expect("the first half");
+    assert!(Session::needs(&server.incoming));
+    assert!(server.seal_fails());
+    let said = server
+        .takes(&record(rest), BUFFER_BYTES)
+        .expect("all of it");
+    assert!(!said.is_empty());
+    assert!(!Session::needs(&server.incoming));
+}

@@ -1,0 +1,454 @@
+//! What listeners and backends show and believe, with a client or a server of plain rustls.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use rustls::client::{ClientSessionMemoryCache, Resumption};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    ClientConfig, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig, SignatureScheme,
+};
+use xds::model::{
+    Alpn, Certificate, ClientAuth, Der, Hostname, Identity, ObjectName, PrivateKey, Roots,
+    TlsClient, TlsServer, TlsVersion,
+};
+
+use super::client::reason;
+use super::pki::{Authority, Credential, authority, itself, subject};
+use super::sample::{End, meet};
+use super::session::{Session, SessionError};
+use super::{ClientCertificate, ServerTls, TrustDomain, Trusted, UpstreamTls, roots, tickets};
+
+fn der(certificate: &rustls::pki_types::CertificateDer<'_>) -> Der {
+    Der::new(certificate)
+}
+
+fn certificate(pair: &Credential) -> Certificate {
+    Certificate {
+        chain: vec![der(&pair.der())],
+        key: PrivateKey::new(pair.key().secret_der()),
+    }
+}
+
+/// A listener with these certificates.
+fn listener(certificates: &[&Credential], client_auth: ClientAuth) -> TlsServer {
+    TlsServer {
+        certificates: certificates.iter().map(|pair| certificate(pair)).collect(),
+        client_auth,
+        alpn: vec![Alpn::H2, Alpn::Http11],
+        min_version: TlsVersion::V12,
+    }
+}
+
+fn served(server: &TlsServer, tickets: Arc<dyn ProducesTickets>) -> ServerTls {
+    let domain = Arc::new(TrustDomain {
+        gateway: ObjectName::new("ns", "gw"),
+        client_auth: server.client_auth.clone(),
+    });
+    ServerTls::compile(server, domain, tickets, &[Alpn::Http11]).expect("a sound listener")
+}
+
+fn fresh(server: &TlsServer) -> ServerTls {
+    served(server, tickets().expect("randomness"))
+}
+
+/// A client that believes an authority.
+struct Client {
+    config: ClientConfig,
+    name: &'static str,
+}
+
+fn client(believes: &Authority, name: &'static str) -> Client {
+    client_with(believes, name, ring::default_provider(), None)
+}
+
+fn client_with(
+    believes: &Authority,
+    name: &'static str,
+    provider: CryptoProvider,
+    shows: Option<&Credential>,
+) -> Client {
+    let mut roots = RootCertStore::empty();
+    roots.add(believes.der()).expect("an authority");
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .expect("ring speaks both")
+        .with_root_certificates(roots);
+    let config = match shows {
+        None => builder.with_no_client_auth(),
+        Some(pair) => builder
+            .with_client_auth_cert(vec![pair.der()], pair.key())
+            .expect("a key that fits"),
+    };
+    Client { config, name }
+}
+
+impl Client {
+    fn meets(&self, server: &ServerTls) -> Result<(End, End), SessionError> {
+        let name = ServerName::try_from(self.name).expect("a name");
+        let config = Arc::new(self.config.clone());
+        let mut client = End::new(Session::client(config, name)?);
+        let mut server = End::new(Session::server(Arc::clone(&server.config))?);
+        meet(&mut client, &mut server, 16 * 1024)?;
+        Ok((client, server))
+    }
+
+    /// The certificate that it is shown.
+    fn is_shown(&self, server: &ServerTls) -> Der {
+        let (client, _) = self.meets(server).expect("a sound handshake");
+        let chain = client.session.agreed().peer_certificates();
+        der(&chain.expect("servers show one")[0])
+    }
+
+    /// How the handshake went that takes up where the one before ended.
+    fn resumes_with(&self, server: &ServerTls) -> HandshakeKind {
+        let (_, server) = self.meets(server).expect("a sound handshake");
+        let kind = server.session.agreed().handshake_kind();
+        kind.expect("it is done")
+    }
+}
+
+#[test]
+fn the_certificate_goes_by_the_name_then_by_order() {
+    let ca = authority("ca");
+    let first = ca.server(&["first.test"]);
+    let second = ca.server(&["second.test", "*.wild.test"]);
+    let server = fresh(&listener(&[&first, &second], ClientAuth::None));
+    for (name, pair) in [
+        ("first.test", &first),
+        ("second.test", &second),
+        ("SECOND.test", &second),
+        ("any.wild.test", &second),
+    ] {
+        assert_eq!(
+            client(&ca, name).is_shown(&server),
+            der(&pair.der()),
+            "{name}"
+        );
+    }
+    for name in ["other.test", "a.b.wild.test", "wild.test"] {
+        let error = client(&ca, name)
+            .meets(&server)
+            .map(drop)
+            .expect_err("the wrong name");
+        assert_eq!(
+            reason(&error),
+            "its certificate is for another name",
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_certificate_goes_by_what_the_client_understands() {
+    let ca = authority("ca");
+    let modern = ca.signs(&subject(&["a.test"]).ed25519());
+    let common = ca.server(&["a.test"]);
+    let server = fresh(&listener(&[&modern, &common], ClientAuth::None));
+    assert_eq!(client(&ca, "a.test").is_shown(&server), der(&modern.der()));
+
+    let mut provider = ring::default_provider();
+    let known = provider.signature_verification_algorithms.mapping;
+    let known: Vec<_> = known
+        .iter()
+        .filter(|(scheme, _)| *scheme != SignatureScheme::ED25519)
+        .copied()
+        .collect();
+    provider.signature_verification_algorithms.mapping = known.leak();
+    let old = client_with(&ca, "a.test", provider, None);
+    assert_eq!(old.is_shown(&server), der(&common.der()));
+}
+
+#[test]
+fn both_versions_are_spoken_unless_the_listener_says_otherwise() {
+    let ca = authority("ca");
+    let pair = ca.server(&["a.test"]);
+    let mut server = listener(&[&pair], ClientAuth::None);
+    let mut old = client(&ca, "a.test");
+    let mut roots = RootCertStore::empty();
+    roots.add(ca.der()).expect("an authority");
+    old.config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS12])
+        .expect("ring speaks it")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let (end, _) = old.meets(&fresh(&server)).expect("it is spoken");
+    assert_eq!(
+        end.session.agreed().protocol_version(),
+        Some(ProtocolVersion::TLSv1_2)
+    );
+    let (end, _) = client(&ca, "a.test")
+        .meets(&fresh(&server))
+        .expect("it is spoken");
+    assert_eq!(
+        end.session.agreed().protocol_version(),
+        Some(ProtocolVersion::TLSv1_3)
+    );
+    server.min_version = TlsVersion::V13;
+    assert!(old.meets(&fresh(&server)).is_err());
+}
+
+#[test]
+fn only_protocols_that_are_spoken_are_agreed_on() {
+    let ca = authority("ca");
+    let server = fresh(&listener(&[&ca.server(&["a.test"])], ClientAuth::None));
+    let agreed = |offered: &[&str]| {
+        let mut client = client(&ca, "a.test");
+        client.config.alpn_protocols = offered.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let (_, server) = client.meets(&server).ok()?;
+        Some(server.session.agreed().alpn_protocol().map(<[u8]>::to_vec))
+    };
+    assert_eq!(
+        agreed(&["h2", "http/1.1"]),
+        Some(Some(b"http/1.1".to_vec()))
+    );
+    assert_eq!(agreed(&[]), Some(None));
+    assert_eq!(agreed(&["h2"]), None, "there is nothing to speak");
+}
+
+#[test]
+fn a_ticket_outlives_a_reload_and_never_leaves_its_trust_domain() {
+    let ca = authority("ca");
+    let pair = ca.server(&["a.test"]);
+    let server = listener(&[&pair], ClientAuth::None);
+    let kept = tickets().expect("randomness");
+    for versions in [&[&TLS13][..], &[&TLS12]] {
+        let mut client = client(&ca, "a.test");
+        let mut roots = RootCertStore::empty();
+        roots.add(ca.der()).expect("an authority");
+        client.config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(versions)
+            .expect("ring speaks it")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        client.config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
+        let before = served(&server, Arc::clone(&kept));
+        assert_eq!(client.resumes_with(&before), HandshakeKind::Full);
+        let after = served(&server, Arc::clone(&kept));
+        assert_eq!(client.resumes_with(&after), HandshakeKind::Resumed);
+        assert_eq!(client.resumes_with(&fresh(&server)), HandshakeKind::Full);
+    }
+}
+
+fn believed(ca: &Authority, believe: fn(Vec<Der>) -> ClientAuth) -> ServerTls {
+    let roots = vec![der(&ca.der())];
+    fresh(&listener(&[&ca.server(&["a.test"])], believe(roots)))
+}
+
+fn required(roots: Vec<Der>) -> ClientAuth {
+    ClientAuth::Required { roots }
+}
+
+fn optional(roots: Vec<Der>) -> ClientAuth {
+    ClientAuth::Optional { roots }
+}
+
+/// What a listener learns of a client that shows this.
+fn learnt(
+    ca: &Authority,
+    server: &ServerTls,
+    shows: Option<&Credential>,
+) -> Option<ClientCertificate> {
+    let client = client_with(ca, "a.test", ring::default_provider(), shows);
+    let (_, end) = client.meets(server).expect("it is let in");
+    let chain = end.session.agreed().peer_certificates()?;
+    ClientCertificate::read(chain, &**server.clients.as_ref()?)
+}
+
+#[test]
+fn a_required_certificate_has_to_be_there_and_valid() {
+    let (ca, stranger) = (authority("ca"), authority("stranger"));
+    let server = believed(&ca, required);
+    let shown = ca.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
+    let learnt = learnt(&ca, &server, Some(&shown)).expect("it has shown one");
+    assert_eq!(learnt.trust, Trusted::Verified);
+    assert_eq!(*learnt.fingerprint, *der(&shown.der()).fingerprint());
+    assert_eq!(learnt.dns_names, [Box::from("client.test")]);
+    assert_eq!(learnt.uris, [Box::from("spiffe://a/b")]);
+    let expired = ca.signs(&subject(&["client.test"]).of_client().expired());
+    for shows in [None, Some(&stranger.client("client.test")), Some(&expired)] {
+        let client = client_with(&ca, "a.test", ring::default_provider(), shows);
+        assert!(client.meets(&server).is_err(), "{shows:?}");
+    }
+}
+
+#[test]
+fn an_optional_certificate_may_be_missing_or_wrong_and_that_is_known() {
+    let (ca, stranger) = (authority("ca"), authority("stranger"));
+    let server = believed(&ca, optional);
+    let trust = |shows: Option<&Credential>| learnt(&ca, &server, shows).map(|learnt| learnt.trust);
+    assert_eq!(trust(None), None);
+    assert_eq!(
+        trust(Some(&ca.client("client.test"))),
+        Some(Trusted::Verified)
+    );
+    assert_eq!(
+        trust(Some(&stranger.client("client.test"))),
+        Some(Trusted::Unverified)
+    );
+    let expired = ca.signs(&subject(&["client.test"]).of_client().expired());
+    assert_eq!(trust(Some(&expired)), Some(Trusted::Unverified));
+}
+
+#[test]
+fn what_cannot_be_used_is_said() {
+    let ca = authority("ca");
+    let pair = ca.server(&["a.test"]);
+    let mut mismatched = listener(&[&pair], ClientAuth::None);
+    mismatched.certificates.push(Certificate {
+        key: PrivateKey::new(ca.server(&["a.test"]).key().secret_der()),
+        ..certificate(&pair)
+    });
+    let mut unparsable = listener(&[&pair], ClientAuth::None);
+    unparsable.certificates[0].key = PrivateKey::new(b"no key");
+    let nobody = listener(&[&pair], required(vec![Der::new(b"nobody")]));
+    let nothing = listener(&[], ClientAuth::None);
+    for (server, expected) in [
+        (mismatched, "certificate 2 cannot be used"),
+        (unparsable, "certificate 1 cannot be used"),
+        (nobody, "a root certificate cannot be used"),
+        (nothing, "there is no certificate"),
+    ] {
+        let domain = Arc::new(TrustDomain {
+            gateway: ObjectName::new("ns", "gw"),
+            client_auth: server.client_auth.clone(),
+        });
+        let made = ServerTls::compile(&server, domain, tickets().expect("randomness"), &[]);
+        let error = made.expect_err("it cannot be used").to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+/// A backend of plain rustls.
+fn backend(pair: &Credential, asks: Option<&Authority>) -> ServerTls {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .expect("ring speaks both");
+    let builder = match asks {
+        None => builder.with_no_client_auth(),
+        Some(ca) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(ca.der()).expect("an authority");
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().expect("roots"))
+        }
+    };
+    let mut config = builder
+        .with_single_cert(vec![pair.der()], pair.key())
+        .expect("a key that fits");
+    config.ticketer = tickets().expect("randomness");
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    ServerTls {
+        config: Arc::new(config),
+        ..fresh(&listener(&[pair], ClientAuth::None))
+    }
+}
+
+fn upstream(ca: &Authority, identities: &[Identity], shows: Option<&Credential>) -> UpstreamTls {
+    let client = TlsClient {
+        server_name: Hostname::parse("a.test").expect("a name"),
+        identities: identities.to_vec(),
+        roots: Roots::Certificates(vec![der(&ca.der())]),
+    };
+    let roots = roots::of(&[der(&ca.der())]).expect("an authority");
+    let shows = shows.map(certificate);
+    UpstreamTls::compile(&client, roots, shows.as_ref(), NonZeroU32::MIN).expect("sound settings")
+}
+
+fn reaches(upstream: &UpstreamTls, backend: &ServerTls) -> Result<HandshakeKind, SessionError> {
+    let mut client = End::new(
+        upstream
+            .session(0, Some(Alpn::Http11))
+            .expect("sound settings"),
+    );
+    let mut server = End::new(Session::server(Arc::clone(&backend.config))?);
+    meet(&mut client, &mut server, 16 * 1024)?;
+    Ok(client
+        .session
+        .agreed()
+        .handshake_kind()
+        .expect("it is done"))
+}
+
+#[test]
+fn a_backend_has_to_be_who_the_policy_says() {
+    let (ca, stranger) = (authority("ca"), authority("stranger"));
+    let upstream = upstream(&ca, &[], None);
+    assert!(reaches(&upstream, &backend(&ca.server(&["a.test"]), None)).is_ok());
+    let expired = ca.signs(&subject(&["a.test"]).expired());
+    for (pair, why) in [
+        (
+            ca.server(&["b.test"]),
+            "its certificate is for another name",
+        ),
+        (
+            stranger.server(&["a.test"]),
+            "nobody whom the policy trusts vouches for its certificate",
+        ),
+        (expired, "its certificate is not valid at this time"),
+    ] {
+        let error = reaches(&upstream, &backend(&pair, None)).expect_err("nobody we know");
+        assert_eq!(reason(&error), why);
+    }
+}
+
+#[test]
+fn a_root_may_vouch_for_itself_while_it_is_valid() {
+    let own = itself("a.test");
+    assert!(reaches(&upstream(&own, &[], None), &backend(&own.itself(), None)).is_ok());
+    let other = upstream(&itself("a.test"), &[], None);
+    assert!(reaches(&other, &backend(&own.itself(), None)).is_err());
+    let another_name = itself("b.test");
+    let upstream = upstream(&another_name, &[], None);
+    let error = reaches(&upstream, &backend(&another_name.itself(), None));
+    let error = error.expect_err("another name");
+    assert_eq!(reason(&error), "its certificate is for another name");
+}
+
+#[test]
+fn any_of_the_identities_will_do_and_the_sni_alone_will_not() {
+    let (ca, stranger) = (authority("ca"), authority("stranger"));
+    let dns = |name: &str| Identity::Dns(Hostname::parse(name).expect("a name"));
+    let uri = |uri: &str| Identity::Uri(uri.to_owned());
+    let identities = [dns("b.test"), dns("*.wild.test"), uri("spiffe://a/b")];
+    let upstream = upstream(&ca, &identities, None);
+    let reached = |pair: &Credential| reaches(&upstream, &backend(pair, None)).is_ok();
+    assert!(reached(&ca.server(&["b.test"])));
+    assert!(reached(&ca.server(&["any.wild.test"])));
+    assert!(reached(
+        &ca.signs(&subject(&["other.test"]).uri("spiffe://a/b"))
+    ));
+    assert!(!reached(&ca.server(&["a.test"])));
+    assert!(!reached(
+        &ca.signs(&subject(&["other.test"]).uri("spiffe://a/b/c"))
+    ));
+    assert!(!reached(&stranger.server(&["b.test"])));
+}
+
+#[test]
+fn a_backend_that_asks_is_shown_our_certificate() {
+    let ca = authority("ca");
+    let asking = backend(&ca.server(&["a.test"]), Some(&ca));
+    let own = ca.client("gateway.test");
+    assert!(reaches(&upstream(&ca, &[], Some(&own)), &asking).is_ok());
+    assert!(reaches(&upstream(&ca, &[], None), &asking).is_err());
+}
+
+#[test]
+fn a_session_with_a_backend_is_resumed() {
+    let ca = authority("ca");
+    let backend = backend(&ca.server(&["a.test"]), None);
+    let upstream = upstream(&ca, &[], None);
+    assert_eq!(
+        reaches(&upstream, &backend).expect("sound"),
+        HandshakeKind::Full
+    );
+    assert_eq!(
+        reaches(&upstream, &backend).expect("sound"),
+        HandshakeKind::Resumed
+    );
+}

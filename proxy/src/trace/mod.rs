@@ -1,0 +1,96 @@
+//! Tells watchers of requests as they happen (`/debug/trace` of the admin server).
+//!
+//! A request that nobody watches pays one branch: whether any watch is armed on its shard. One that
+//! is claimed by a watch carries a [`Tracer`], and every phase tells it what it decided and why.
+//! Watchers have bounded room; a request never waits for them.
+
+mod policy;
+mod request;
+mod upstream;
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::time::Instant;
+
+use admin::watch::{Claim, Offer, Watch};
+use admin_types::trace::{Event, Message, Severity};
+
+pub(crate) use self::policy::Did;
+
+/// Who watches the requests of a shard.
+#[derive(Default)]
+pub(crate) struct Watches {
+    list: RefCell<Vec<Arc<Watch>>>,
+    armed: Cell<bool>,
+}
+
+impl Watches {
+    /// Adds a watcher.
+    pub(crate) fn arm(&self, watch: Arc<Watch>) {
+        self.list.borrow_mut().push(watch);
+        self.armed.set(true);
+    }
+
+    /// Whether there may be a watcher.
+    pub(crate) fn are_armed(&self) -> bool {
+        self.armed.get()
+    }
+
+    /// The watchers that want a request; those who want no more are forgotten.
+    #[cold]
+    fn claim(&self, offer: &Offer<'_>) -> Vec<Claim> {
+        let mut list = self.list.borrow_mut();
+        list.retain(|watch| !watch.is_spent());
+        self.armed.set(!list.is_empty());
+        list.iter().filter_map(|watch| watch.claim(offer)).collect()
+    }
+}
+
+/// Tells the watchers of one request.
+pub(crate) struct Tracer {
+    claims: Vec<Claim>,
+    shard: u16,
+    started: Instant,
+    request_id: String,
+    /// Tries begun.
+    attempts: u32,
+    attempt_began: Instant,
+}
+
+impl Tracer {
+    /// Tells what happens now.
+    fn tell(&self, severity: Severity, message: Message) {
+        self.tell_since(Instant::now(), severity, message);
+    }
+
+    /// Tells what began at `since` and is over.
+    fn tell_since(&self, since: Instant, severity: Severity, message: Message) {
+        let event = Event {
+            event_start: self.micros(since),
+            event_end: self.micros(Instant::now()),
+            shard: self.shard,
+            request_id: Some(self.request_id.clone()),
+            severity,
+            message,
+        };
+        if let Some((last, others)) = self.claims.split_last() {
+            for claim in others {
+                claim.tell(event.clone());
+            }
+            last.tell(event);
+        }
+    }
+
+    fn micros(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.started);
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Text of what came over the wire.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Candidates of one selection that are told of: 100. More would be cut by their reader anyway.
+const CANDIDATES: usize = 100;

@@ -1,0 +1,117 @@
+//! What is told of the way to an endpoint and back: choice, tries, retries, the response's head.
+
+use std::time::{Duration, Instant};
+
+use admin_types::trace::{EndpointScore, Message, Severity};
+
+use super::request::headers;
+use super::{CANDIDATES, Tracer};
+use crate::config::{Cluster, Endpoint};
+use crate::failure::Failure;
+use crate::http::head::ResponseHead;
+use crate::shard::Shard;
+use crate::shard::interned::Interned;
+use crate::upstream::retry::NoRetry;
+
+impl Tracer {
+    /// Which endpoint a try goes to, and which others there are. `tried` has the earlier ones.
+    #[cold]
+    pub(crate) fn endpoint(
+        &self,
+        shard: &Shard,
+        cluster: &Cluster,
+        selected: Option<&Endpoint>,
+        tried: &[Interned],
+    ) {
+        let scored = shard
+            .endpoints
+            .explain(&cluster.set, Instant::now(), CANDIDATES);
+        let endpoints = scored.into_iter().map(|it| EndpointScore {
+            endpoint: cluster
+                .endpoint(it.endpoint.id)
+                .map_or_else(String::new, |it| it.name.to_string()),
+            weight: it.endpoint.weight.get(),
+            score: it.score,
+            health: it.report.health,
+            latency_ms: it.report.latency.unwrap_or_default().as_secs_f64() * 1e3,
+            in_flight: it.report.in_flight,
+            ejected: it.report.ejected_for.is_some(),
+            tried: tried.contains(&it.endpoint.id),
+        });
+        let message = Message::BackendSelection {
+            backend: cluster.name.to_string(),
+            selected: selected.map(|endpoint| endpoint.name.to_string()),
+            endpoints: endpoints.collect(),
+            truncated: cluster.set.serving().len() > CANDIDATES,
+        };
+        let severity = if selected.is_some() {
+            Severity::Success
+        } else {
+            Severity::Error
+        };
+        self.tell(severity, message);
+    }
+
+    /// A try begins.
+    #[cold]
+    pub(crate) fn attempt(&mut self) {
+        self.attempts += 1;
+        self.attempt_began = Instant::now();
+    }
+
+    /// The try has a connection: an old one, or a new one that took so long to make.
+    #[cold]
+    pub(crate) fn connected(&self, endpoint: &Endpoint, took: Option<Duration>) {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let message = Message::BackendCallStart {
+            attempt: self.attempts,
+            endpoint: endpoint.name.to_string(),
+            reused: took.is_none(),
+            connect_micros: took.map(micros),
+        };
+        self.tell_since(self.attempt_began, Severity::Info, message);
+    }
+
+    /// The try is over, or has the response's head.
+    #[cold]
+    pub(crate) fn attempted(
+        &self,
+        endpoint: &Endpoint,
+        status: Option<u16>,
+        failure: Option<Failure>,
+    ) {
+        let severity = match (failure, status) {
+            (Some(_), _) => Severity::Error,
+            (None, Some(500..)) => Severity::Warn,
+            _ => Severity::Success,
+        };
+        let message = Message::BackendCallResult {
+            attempt: self.attempts,
+            endpoint: endpoint.name.to_string(),
+            status,
+            reason: failure.map(|failure| failure.to_string()),
+        };
+        self.tell_since(self.attempt_began, severity, message);
+    }
+
+    /// Whether there is another try.
+    #[cold]
+    pub(crate) fn retry(&self, after: String, refused: Option<NoRetry>) {
+        let (severity, reason) = match refused {
+            None => (Severity::Warn, after),
+            Some(why) => (Severity::Info, format!("{after}: {}", why.as_str())),
+        };
+        let retried = refused.is_none();
+        self.tell(severity, Message::Retry { retried, reason });
+    }
+
+    /// The response's head, as it came.
+    #[cold]
+    pub(crate) fn response(&self, head: &ResponseHead, bytes: &[u8]) {
+        let message = Message::ResponseSnapshot {
+            status: head.status,
+            headers: headers(&head.fields, bytes),
+        };
+        self.tell(Severity::Info, message);
+    }
+}

@@ -1,0 +1,350 @@
+//! Connections to endpoints that speak HTTP/2: shared by the requests of a shard.
+//!
+//! An endpoint has one for each shard, and another where the endpoint allows no more streams on it.
+//! Each is driven by a task of its own, which outlives the request that wanted it first.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::client::{Builder, SendRequest};
+use h2::{Ping, PingPong};
+use xds::model::Alpn;
+
+use crate::channel::Channel;
+use crate::config::{Cluster, Endpoint};
+use crate::failure::{Failure, FailureKind};
+use crate::http::h2::guard::Peer;
+use crate::http::h2::io::Link;
+use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
+use crate::http::h2::stream::Stream;
+use crate::http::h2::usage::Usage;
+use crate::limits::{
+    H2_CONNECTION_WINDOW_BYTES, H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES,
+    H2_UPSTREAM_PATIENCE, MAX_HEAD_BYTES, POOL_IDLE_TIMEOUT,
+};
+use crate::net::Buffer;
+use crate::policy::proxy_protocol::Endpoints;
+use crate::shard::Shard;
+use crate::shard::deadline::Deadline;
+use crate::shard::fence::fenced;
+use crate::shard::interned::{Interned, Table};
+use crate::shard::tasks::Purpose;
+
+use super::connect::{Wanted, connect, within};
+use super::pool::Connection;
+
+/// The shared connections of a shard, by endpoint.
+#[derive(Default)]
+pub(crate) struct Sessions(RefCell<Table<Vec<Rc<Session>>>>);
+
+/// One shared connection.
+struct Session {
+    /// Whom it is for alone, where the endpoint is told (PROXY protocol).
+    client: Option<Box<Endpoints>>,
+    state: RefCell<State>,
+    /// Requests that were sent over it, or wait to be.
+    requests: Cell<u64>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// What sends requests over a connection, and what counts them.
+type Opened = (SendRequest<Bytes>, Rc<Usage>);
+
+enum State {
+    /// It is being made.
+    Dialing,
+    /// It takes requests.
+    Open {
+        send: SendRequest<Bytes>,
+        usage: Rc<Usage>,
+    },
+    /// It takes no more.
+    Closed(FailureKind),
+}
+
+impl Sessions {
+    /// Lets go of all connections; each ends with its last stream.
+    pub(crate) fn clear(&self) {
+        let mut sessions = self.0.borrow_mut();
+        for session in sessions.entries_mut().flat_map(|list| list.drain(..)) {
+            session.close(FailureKind::UpstreamClosed);
+        }
+    }
+
+    /// The connection of an endpoint that takes another request of the client, or is about to.
+    fn find(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<Session>> {
+        let mut sessions = self.0.borrow_mut();
+        let list = sessions.find_mut(endpoint)?;
+        list.retain(|session| !session.is_closed());
+        list.iter()
+            .find(|session| session.client.as_deref() == client && session.has_room())
+            .cloned()
+    }
+
+    /// The connection of an endpoint where a request waits the least for others to end.
+    fn least_used(&self, endpoint: Interned, client: Option<&Endpoints>) -> Option<Rc<Session>> {
+        let sessions = self.0.borrow();
+        let open = sessions.find(endpoint)?.iter();
+        open.filter(|session| session.client.as_deref() == client && !session.is_closed())
+            .min_by_key(|session| session.streams())
+            .cloned()
+    }
+
+    fn add(&self, endpoint: Interned, session: &Rc<Session>) {
+        let mut sessions = self.0.borrow_mut();
+        let list = sessions.find_or_insert(endpoint, Vec::new);
+        list.push(Rc::clone(session));
+    }
+}
+
+/// A stream of a connection to an endpoint, had in `timeout` at most.
+///
+/// # Errors
+/// As [`connect`], or the endpoint does not speak HTTP/2.
+pub(super) async fn open(
+    shard: &Rc<Shard>,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    client: Option<Box<Endpoints>>,
+    timeout: Option<Duration>,
+) -> Result<Connection, Failure> {
+    let until = timeout.map(|timeout| Instant::now() + timeout);
+    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+    let (session, (send, usage)) = loop {
+        let session = match find(shard, cluster, endpoint, client.as_deref()) {
+            Some(session) => session,
+            None => dial(shard, cluster, endpoint, client.clone(), left()).await?,
+        };
+        let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
+        let opened = opened.unwrap_or(Err(FailureKind::ConnectTimeout))?;
+        // Of those who waited for it together, some may be more than the endpoint allows on one.
+        let crowded = !session.has_room() && session.streams() > 0;
+        if !(crowded && shard.pool.has_place(cluster)) {
+            break (session, opened);
+        }
+    };
+    let used = session.requests.replace(session.requests.get() + 1) > 0;
+    let stream = Channel::H2(Box::new(Stream::to_open(send)));
+    Ok(Connection::shared(shard, stream, usage.enter(), used))
+}
+
+/// A connection to use. Where the service may have no more of them, requests queue on what there is.
+fn find(
+    shard: &Shard,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    client: Option<&Endpoints>,
+) -> Option<Rc<Session>> {
+    let sessions = &shard.sessions;
+    sessions.find(endpoint.id, client).or_else(|| {
+        let full = !shard.pool.has_place(cluster);
+        sessions.least_used(endpoint.id, client).filter(|_| full)
+    })
+}
+
+/// Makes a further connection; who comes meanwhile waits for the same one.
+async fn dial(
+    shard: &Rc<Shard>,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    client: Option<Box<Endpoints>>,
+    timeout: Option<Duration>,
+) -> Result<Rc<Session>, Failure> {
+    let wanted = Wanted {
+        proxied: client.clone(),
+        speaks: Some(Alpn::H2),
+        // Whoever used another one spoke HTTP/1, before the configuration said otherwise.
+        fresh: true,
+    };
+    let session = Rc::new(Session {
+        client,
+        state: RefCell::new(State::Dialing),
+        requests: Cell::new(0),
+        waiting: RefCell::default(),
+    });
+    shard.sessions.add(endpoint.id, &session);
+    let dialing = Dialing(&session);
+    let connection = match connect(shard, cluster, endpoint, wanted, timeout).await {
+        Ok(connection) => connection,
+        Err(failure) => {
+            session.close(failure.kind);
+            return Err(failure);
+        }
+    };
+    std::mem::forget(dialing);
+    let drive = drive(Rc::clone(shard), Rc::clone(&session), connection);
+    monoio::spawn(fenced(shard, Purpose::UpstreamSession, drive));
+    Ok(session)
+}
+
+/// Tells those who wait for a connection that nobody makes it any more.
+struct Dialing<'a>(&'a Session);
+
+impl Drop for Dialing<'_> {
+    fn drop(&mut self) {
+        self.0.close(FailureKind::ConnectFailed);
+    }
+}
+
+/// Drives a connection until it ends.
+async fn drive(shard: Rc<Shard>, session: Rc<Session>, connection: Connection) {
+    let _closes = Dialing(&session);
+    let Channel::Socket(socket) = &connection.stream else {
+        return;
+    };
+    let writes = Deadline::new(&shard, socket.fd());
+    let deadlines = Deadlines {
+        reads: &connection.deadline,
+        writes: &writes,
+    };
+    let first = Buffer::default();
+    let link = Link::new(&shard, socket, deadlines, PACE, Peer::Server, first);
+    let Ok((send, mut connection)) = builder().handshake::<_, Bytes>(link.io()).await else {
+        return;
+    };
+    let pings = connection.ping_pong();
+    let mut driver = Driver {
+        session: &session,
+        link: &link,
+        send: Some(send),
+        pings,
+    };
+    let mut connection = pin!(connection);
+    let ended = poll_fn(|context| driver.poll(connection.as_mut(), context)).await;
+    let failure = match &ended {
+        Some(error) if error.is_library() => FailureKind::UpstreamGarbage,
+        _ => FailureKind::ConnectFailed,
+    };
+    let verdict = link.verdict();
+    tracing::debug!(error = ?ended, ?verdict, "an upstream HTTP/2 connection ended");
+    session.close(failure);
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .enable_push(false)
+        .initial_window_size(H2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .max_frame_size(H2_FRAME_BYTES)
+        .max_header_list_size(MAX_HEAD_BYTES)
+        .max_send_buffer_size(H2_SEND_BYTES);
+    builder
+}
+
+/// What drives one connection.
+struct Driver<'l, 'a> {
+    session: &'l Session,
+    link: &'l Link<'a>,
+    /// What the session gets once the endpoint has said how it wants to be spoken to.
+    send: Option<SendRequest<Bytes>>,
+    pings: Option<PingPong>,
+}
+
+impl Driver<'_, '_> {
+    /// Goes on until the connection ends, with an error or without.
+    fn poll(
+        &mut self,
+        mut connection: Pin<&mut impl Future<Output = Result<(), h2::Error>>>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<h2::Error>> {
+        let (link, session) = (self.link, self.session);
+        link.keep_pace(context);
+        ask_for_sign_of_life(link, self.pings.as_mut(), context);
+        let polled = connection.as_mut().poll(context);
+        // Before, neither its limits nor what it can do are known.
+        if link.has_settings()
+            && let Some(send) = self.send.take()
+        {
+            let usage = Rc::clone(link.usage());
+            session.set(State::Open { send, usage });
+        }
+        if link.is_leaving() {
+            session.close(FailureKind::UpstreamClosed);
+        }
+        match (polled, link.verdict()) {
+            (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
+            // When nobody can use it any more, `h2` takes its leave.
+            (Poll::Pending, Some(Verdict::Idle)) if !session.is_closed() => {
+                session.close(FailureKind::UpstreamClosed);
+                connection.as_mut().poll(context).map(Result::err)
+            }
+            (Poll::Pending, None | Some(Verdict::Idle)) => Poll::Pending,
+            (Poll::Pending, Some(_)) => Poll::Ready(None),
+        }
+    }
+}
+
+fn ask_for_sign_of_life(link: &Link<'_>, pings: Option<&mut PingPong>, context: &mut Context<'_>) {
+    let Some(pings) = pings else { return };
+    // The answer counts as any other bytes do.
+    while matches!(pings.poll_pong(context), Poll::Ready(Ok(_))) {}
+    if link.takes_ping() {
+        let _ = pings.send_ping(Ping::opaque());
+    }
+}
+
+const PACE: Pace = Pace {
+    head: Some(H2_UPSTREAM_PATIENCE),
+    idle: Some(POOL_IDLE_TIMEOUT),
+    write: Some(H2_UPSTREAM_PATIENCE),
+    parks: Parks::No,
+};
+
+impl Session {
+    fn is_closed(&self) -> bool {
+        matches!(*self.state.borrow(), State::Closed(_))
+    }
+
+    fn streams(&self) -> u32 {
+        match &*self.state.borrow() {
+            State::Open { usage, .. } => usage.streams(),
+            State::Dialing | State::Closed(_) => 0,
+        }
+    }
+
+    /// Whether the peer allows another stream, as far as is known.
+    fn has_room(&self) -> bool {
+        match &*self.state.borrow() {
+            State::Dialing => true,
+            State::Open { send, usage } => {
+                (usage.streams() as usize) < send.current_max_send_streams()
+            }
+            State::Closed(_) => false,
+        }
+    }
+
+    fn poll_open(&self, context: &mut Context<'_>) -> Poll<Result<Opened, FailureKind>> {
+        match &*self.state.borrow() {
+            State::Dialing => {
+                self.waiting.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            }
+            State::Open { send, usage } => Poll::Ready(Ok((send.clone(), Rc::clone(usage)))),
+            State::Closed(kind) => Poll::Ready(Err(*kind)),
+        }
+    }
+
+    fn set(&self, state: State) {
+        *self.state.borrow_mut() = state;
+        self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+
+    /// Takes no more requests; those under way go on.
+    fn close(&self, kind: FailureKind) {
+        if self.is_closed() {
+            return;
+        }
+        let state = self.state.replace(State::Closed(kind));
+        if let State::Open { usage, .. } = &state {
+            usage.wake();
+        }
+        drop(state);
+        self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
+    }
+}

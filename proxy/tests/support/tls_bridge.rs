@@ -1,0 +1,129 @@
+//! Bridges that put TLS around whatever somebody speaks, or take it off: what comes out is the same
+//! bytes. So a client or an origin that knows nothing of TLS can be tested behind it.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use rustls::{Connection, ServerConnection};
+
+use super::pki::Credential;
+use super::tls::server_config_speaking;
+use super::{Asks, Tls};
+
+/// An address that puts TLS around what comes, on its way to `gateway`.
+pub(crate) fn into_tls(gateway: SocketAddr, tls: &Tls) -> SocketAddr {
+    let tls = tls.clone();
+    listen(move |plain| {
+        let sealed = TcpStream::connect(gateway).expect("the gateway accepts");
+        carry(plain, sealed, tls.connection().into());
+    })
+}
+
+/// An address that takes TLS off what comes, on its way to `origin`, and agrees on one of these
+/// protocols.
+pub(crate) fn out_of_tls(
+    origin: SocketAddr,
+    shows: &Credential,
+    protocols: &'static [&'static str],
+) -> SocketAddr {
+    let config = server_config_speaking(shows, Asks::Nobody, protocols);
+    listen(move |sealed| {
+        let tls = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
+        if let Ok(plain) = TcpStream::connect(origin) {
+            carry(plain, sealed, tls.into());
+        }
+    })
+}
+
+fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let serve = Arc::clone(&serve);
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// Carries bytes both ways until both sides are done, a thread for each.
+fn carry(plain: TcpStream, sealed: TcpStream, mut tls: Connection) {
+    let mut shaking = sealed.try_clone().expect("a descriptor");
+    while tls.is_handshaking() {
+        if tls.complete_io(&mut shaking).is_err() {
+            let _ = plain.shutdown(Shutdown::Both);
+            return;
+        }
+    }
+    let tls = Arc::new(Mutex::new(tls));
+    let copies = (plain.try_clone(), sealed.try_clone(), Arc::clone(&tls));
+    let (Ok(from), Ok(to), other) = copies else {
+        return;
+    };
+    std::thread::spawn(move || seal(from, to, &other));
+    open(sealed, plain, &tls);
+}
+
+fn seal(mut plain: TcpStream, mut sealed: TcpStream, tls: &Mutex<Connection>) {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let count = plain.read(&mut buffer).unwrap_or_default();
+        let mut tls = tls.lock().expect("no holder panics");
+        if count == 0 {
+            tls.send_close_notify();
+        } else {
+            let bytes = &buffer[..count];
+            tls.writer().write_all(bytes).expect("memory");
+        }
+        while tls.wants_write() {
+            if tls.write_tls(&mut sealed).is_err() {
+                return;
+            }
+        }
+        if count == 0 {
+            let _ = sealed.shutdown(Shutdown::Write);
+            return;
+        }
+    }
+}
+
+fn open(mut sealed: TcpStream, mut plain: TcpStream, tls: &Mutex<Connection>) {
+    let mut buffer = [0; 16 * 1024];
+    let mut opened = Vec::new();
+    // What came with the end of the handshake.
+    let mut ended = take_opened(tls, &mut &[][..], &mut opened);
+    while plain.write_all(&opened).is_ok() && ended == Ok(false) {
+        opened.clear();
+        let Ok(count @ 1..) = sealed.read(&mut buffer) else {
+            break;
+        };
+        ended = take_opened(tls, &mut &buffer[..count], &mut opened);
+    }
+    let how = if ended.is_ok() {
+        Shutdown::Write
+    } else {
+        Shutdown::Both
+    };
+    let _ = plain.shutdown(how);
+}
+
+/// Opens records; whether the peer has said that no more come.
+fn take_opened(
+    tls: &Mutex<Connection>,
+    records: &mut &[u8],
+    opened: &mut Vec<u8>,
+) -> Result<bool, ()> {
+    let mut tls = tls.lock().expect("no holder panics");
+    loop {
+        // An error says that there is nothing at the moment.
+        let ended = tls.reader().read_to_end(opened).is_ok();
+        if records.is_empty() || ended {
+            return Ok(ended);
+        }
+        tls.read_tls(records).map_err(drop)?;
+        tls.process_new_packets().map_err(drop)?;
+    }
+}

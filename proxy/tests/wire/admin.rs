@@ -1,0 +1,219 @@
+//! The admin server: what is at each path, and what is refused, to the letter.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Gateway, Message, PATIENCE, gateway, on_both_drivers, origin};
+
+/// Asks one of a gateway's servers on a connection of its own.
+pub(crate) fn asks(gateway: &Gateway, server: &str, method: &str, target: &str) -> Message {
+    asks_with(gateway, server, method, target, "Host: localhost\r\n")
+}
+
+/// Asks with these header lines.
+fn asks_with(gateway: &Gateway, server: &str, method: &str, target: &str, lines: &str) -> Message {
+    let mut client = gateway.client_of(server);
+    client.sends(format!("{method} {target} HTTP/1.1\r\n{lines}\r\n"));
+    client.reads_reply_to(method)
+}
+
+/// What the admin server answers to a GET, as JSON.
+pub(crate) fn json(gateway: &Gateway, target: &str) -> Value {
+    let answer = asks(gateway, "admin", "GET", target);
+    assert_eq!(answer.status(), 200, "{answer}");
+    assert_eq!(answer.value("content-type"), Some("application/json"));
+    serde_json::from_slice(&answer.body).expect("JSON")
+}
+
+/// Waits until the readiness server answers with this status and line.
+pub(crate) fn waits_for_readiness(gateway: &Gateway, status: u16, line: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = asks(gateway, "readiness", "GET", "/healthz/ready");
+        if (answer.status(), answer.text().trim_end()) == (status, line) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "never `{line}`: {answer}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+/// Method, target, status, and what the body says.
+const ANSWERS: &[(&str, &str, u16, &str)] = &[
+    ("GET", "/config_dump", 200, "\"version\""),
+    ("HEAD", "/config_dump", 200, ""),
+    (
+        "GET",
+        "/config_dump?type=routes&name=route-0",
+        200,
+        "\"routes\"",
+    ),
+    ("GET", "/config_dump?type=route", 400, "none of binds"),
+    (
+        "GET",
+        "/config_dump?typ=routes",
+        400,
+        "unknown parameter `typ`; usage: GET /config_dump",
+    ),
+    (
+        "GET",
+        "/config_dump?type=routes&type=binds",
+        400,
+        "given twice",
+    ),
+    ("GET", "/config_dump?name=", 400, "the name is empty"),
+    ("POST", "/config_dump", 405, "GET, HEAD"),
+    ("GET", "/memory", 200, "\"allocator\""),
+    ("DELETE", "/memory", 405, "GET, HEAD"),
+    ("GET", "/memory?x", 400, "usage: GET /memory"),
+    ("GET", "/debug/tasks", 200, "\"heartbeatMs\""),
+    ("GET", "/debug/tasks?format=text", 200, "shard 0 (heartbeat"),
+    ("GET", "/debug/tasks?format=xml", 400, "none of json, text"),
+    ("POST", "/debug/tasks", 405, "GET, HEAD"),
+    ("GET", "/logging", 200, "current log level is "),
+    (
+        "GET",
+        "/logging?level=debug",
+        400,
+        "the level is set by POST",
+    ),
+    (
+        "POST",
+        "/logging",
+        400,
+        "usage: GET /logging, or POST /logging?level=LEVEL",
+    ),
+    (
+        "POST",
+        "/logging?level=verbose",
+        400,
+        "`verbose` is no level",
+    ),
+    ("POST", "/logging?level=proxy%3Dloud", 400, "usage"),
+    ("PUT", "/logging", 405, "GET, HEAD, POST"),
+    ("GET", "/quitquitquit", 405, "POST"),
+    ("HEAD", "/debug/trace", 405, ""),
+    ("GET", "/debug/trace?count=0", 400, "not a number from 1 to"),
+    ("GET", "/debug/trace?timeout=never", 400, "no timeout"),
+    ("GET", "/debug/trace?match=get%20/", 400, "no match"),
+    ("GET", "/nothing", 404, "there is nothing at /nothing"),
+    ("GET", "/config_dump/", 404, "there is nothing"),
+    ("GET", "/metrics", 404, "there is nothing"),
+];
+
+on_both_drivers! {
+    fn each_path_answers_or_says_how_it_is_asked(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        for (method, target, status, says) in ANSWERS {
+            let answer = asks(&gateway, "admin", method, target);
+            assert_eq!(answer.status(), *status, "{method} {target}: {answer}");
+            assert!(answer.text().contains(says), "{method} {target}: {answer}");
+            if *status == 405 {
+                assert!(answer.has("allow"), "{method} {target}: {answer}");
+            }
+            let is_json = answer.value("content-type") == Some("application/json");
+            if is_json && *status >= 400 && *method != "HEAD" {
+                let error: Value = serde_json::from_slice(&answer.body).expect("JSON");
+                assert!(error["error"].is_string(), "{method} {target}: {answer}");
+            }
+        }
+    }
+
+    fn pages_of_other_sites_are_refused(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin)
+            .argument("--admin-host=admin.internal").inspected().start();
+        let port = gateway.server("admin").port();
+        let own = format!("Host: localhost:{port}\r\nOrigin: http://localhost:{port}\r\n");
+        for (lines, status) in [
+            ("Host: 127.0.0.1\r\n", 200),
+            ("Host: [::1]:1\r\n", 200),
+            ("Host: admin.internal\r\n", 200),
+            (own.as_str(), 200),
+            ("Host: evil.example\r\n", 403),
+            ("", 403),
+            ("Host: localhost\r\nOrigin: http://evil.example\r\n", 403),
+            ("Host: localhost\r\nOrigin: null\r\n", 403),
+        ] {
+            let answer = asks_with(&gateway, "admin", "GET", "/logging", lines);
+            assert_eq!(answer.status(), status, "{lines}{answer}");
+        }
+        let lines = "Host: evil.example\r\n";
+        let refused = asks_with(&gateway, "admin", "POST", "/quitquitquit", lines);
+        assert_eq!(refused.status(), 403);
+        gateway.client().gets("/").expects(200);
+    }
+
+    fn the_log_level_is_set_and_a_bad_one_changes_nothing(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin)
+            .environment("RUST_LOG", "info").inspected().start();
+        let level = |method, target| asks(&gateway, "admin", method, target).text();
+        assert_eq!(level("GET", "/logging"), "current log level is h2=off,info\n");
+        assert_eq!(level("POST", "/logging?level=debug"), "current log level is debug\n");
+        let mut bad = gateway.client();
+        bad.sends("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").expects(400);
+        gateway.waits_for_log("refused a request's head");
+        asks(&gateway, "admin", "POST", "/logging?level=loud");
+        assert_eq!(level("GET", "/logging"), "current log level is debug\n");
+        let list = level("POST", "/logging?level=warn,proxy::supervisor=info");
+        assert!(list.contains("proxy::supervisor=info") && list.contains("warn"), "{list}");
+    }
+
+    fn quitquitquit_drains(driver) {
+        let origin = origin();
+        let mut gateway = gateway(driver).routes_to(&origin)
+            .argument("--drain-accept=300ms").inspected().start();
+        waits_for_readiness(&gateway, 200, "ready");
+        let answer = asks(&gateway, "admin", "POST", "/quitquitquit");
+        assert_eq!((answer.status(), answer.text().as_str()), (200, "draining\n"));
+        gateway.waits_for_log("draining; ");
+        waits_for_readiness(&gateway, 503, "not ready, pending: draining");
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn tasks_say_what_connections_are_at(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        let tasks = json(&gateway, "/debug/tasks");
+        let shard = &tasks["shards"][0];
+        assert_eq!(shard["id"], 0);
+        assert!(shard.get("stuck").is_none(), "{tasks}");
+        let kinds = |kind| {
+            let tasks = shard["tasks"].as_array().expect("a list").iter();
+            let children = tasks.clone().flat_map(|task| task["children"].as_array().into_iter().flatten());
+            tasks.chain(children).filter(|task| task["kind"] == kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds("housekeeping").len(), 1, "{tasks}");
+        assert!(kinds("accept").iter().all(|it| it["detail"].as_str().is_some_and(|it| it.starts_with("tcp/"))));
+        let connections = kinds("connection");
+        assert_eq!(connections.len(), 1, "{tasks}");
+        assert_eq!(connections[0]["state"], "reading-head");
+        assert!(tasks["admin"].as_array().is_some_and(|it| !it.is_empty()), "{tasks}");
+    }
+
+    fn memory_is_told_from_within_and_by_the_kernel(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let memory = json(&gateway, "/memory");
+        for path in ["/allocator/committed", "/allocator/reserved", "/process/rss", "/process/threads", "/process/fds"] {
+            let value = memory.pointer(path).and_then(Value::as_u64);
+            assert!(value.is_some_and(|value| value > 0), "{path}: {memory}");
+        }
+    }
+
+    fn listeners_cannot_have_the_servers_ports(driver) {
+        let origin = origin();
+        let ports = crate::support::free_ports(2);
+        let builder = gateway(driver).routes_to(&origin).listener("taken")
+            .argument(&format!("--admin-address=127.0.0.1:{}", ports[1]));
+        let yaml = builder.yaml(&ports);
+        let gateway = builder.start_with(&yaml, &ports[..1]);
+        gateway.waits_for_log("PortUnavailable");
+        gateway.client().gets("/").expects(200);
+    }
+}

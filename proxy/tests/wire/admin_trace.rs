@@ -1,0 +1,161 @@
+//! `/debug/trace`: the life of a request as it happens, for those who watch it and at nobody's cost.
+
+use serde_json::Value;
+
+use super::admin::asks;
+use crate::support::{Client, Gateway, gateway, on_both_drivers, origin, refused, status};
+
+/// Watches; armed when this returns.
+fn watches(gateway: &Gateway, query: &str) -> Client {
+    let mut client = gateway.client_of("admin");
+    client.sends(format!(
+        "GET /debug/trace{query} HTTP/1.0\r\nHost: localhost\r\n\r\n"
+    ));
+    let head = client.reads_head();
+    assert_eq!(head.status(), 200, "{head}");
+    assert_eq!(head.value("content-type"), Some("text/event-stream"));
+    let ready = b": ready\n\n";
+    assert_eq!(client.reads_bytes(ready.len()), ready);
+    client
+}
+
+/// The events up to the end of the stream.
+fn events(watcher: &mut Client) -> Vec<Value> {
+    let text = watcher.reads_to_the_end();
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|json| serde_json::from_str(json).expect("JSON"))
+        .collect()
+}
+
+fn types(events: &[Value]) -> Vec<&str> {
+    events
+        .iter()
+        .filter_map(|event| event["message"]["type"].as_str())
+        .collect()
+}
+
+fn message<'a>(events: &'a [Value], kind: &str) -> &'a Value {
+    let mut messages = events.iter().map(|event| &event["message"]);
+    let found = messages.find(|message| message["type"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind}: {events:?}"))
+}
+
+on_both_drivers! {
+    fn a_request_is_told_from_start_to_end(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{matches: [{path: {value: /a}, method: POST}], backendRefs: [{@origin}]}")
+            .rule("{matches: [{path: {value: /a}, headers: [{name: X-Team, value: red}]}], backendRefs: [{@origin}]}")
+            .rule("{matches: [{path: {value: /a}}], backendRefs: [{@origin}], \
+                   filters: [{type: ResponseHeaderModifier, responseHeaderModifier: {remove: [Server]}}]}")
+            .rule("{backendRefs: [{@origin}]}")
+            .inspected().start();
+        let mut watcher = watches(&gateway, "");
+        gateway.client()
+            .sends("GET /a?token=hush HTTP/1.1\r\nHost: a.test\r\nAuthorization: hush\r\nX-Team: blue\r\n\r\n")
+            .expects(200);
+        let events = events(&mut watcher);
+        assert_eq!(types(&events), [
+            "requestStarted", "requestSnapshot", "listenerSelection", "routeSelection",
+            "policySelection", "policy", "backendSelection", "backendCallStart",
+            "responseSnapshot", "backendCallResult", "requestFinished",
+        ]);
+        let text = format!("{events:?}");
+        assert!(!text.contains("hush") && text.contains("blue"), "{text}");
+        let selection = message(&events, "routeSelection");
+        assert_eq!(selection["selected"], "HTTPRoute/default/route-0/2");
+        let reasons = selection["candidates"].as_array().expect("a list").iter();
+        let reasons: Vec<_> = reasons.map(|it| it["reason"].as_str().or(it["outcome"].as_str())).collect();
+        for reason in ["the method is not POST", "the header x-team has another value"] {
+            assert!(reasons.contains(&Some(reason)), "{selection}");
+        }
+        let finished = message(&events, "requestFinished");
+        assert_eq!(finished["status"], 200);
+        assert_eq!(finished["endpoint"], origin.address().to_string());
+        let ids: std::collections::HashSet<_> = events.iter().map(|it| it["requestId"].as_str()).collect();
+        assert_eq!(ids.len(), 1, "one request, one id: {events:?}");
+        assert_eq!(origin.only_request().value("x-request-id"), ids.into_iter().next().flatten());
+    }
+
+    fn tries_and_retries_are_told_with_scores(driver) {
+        let (_held, refused) = refused();
+        let origin = origin().replies_once(status(503));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address(), refused])
+            .rule("{retry: {attempts: 5, codes: [503], backoff: 1ms}, backendRefs: [{@origin}]}")
+            .inspected().start();
+        let mut watcher = watches(&gateway, "");
+        gateway.client().gets("/").expects(200);
+        let events = events(&mut watcher);
+        let finished = message(&events, "requestFinished");
+        let retries = finished["retries"].as_u64().expect("a number");
+        assert!(retries >= 1, "{events:?}");
+        let told = types(&events).iter().filter(|it| **it == "retry").count();
+        assert_eq!(told as u64, retries, "{events:?}");
+        let selection = message(&events, "backendSelection");
+        let endpoints = selection["endpoints"].as_array().expect("a list");
+        assert_eq!(endpoints.len(), 2);
+        assert!(endpoints.iter().all(|it| it["score"].as_f64().is_some_and(|score| score > 0.0)));
+    }
+
+    fn a_failure_is_told_with_its_reason(driver) {
+        let gateway = gateway(driver).rule("{matches: [{path: {value: /a}}]}").inspected().start();
+        let mut watcher = watches(&gateway, "");
+        gateway.client().gets("/b").expects(404);
+        let told = events(&mut watcher);
+        assert_eq!(message(&told, "requestFinished")["reason"], "no_route");
+        assert!(message(&told, "routeSelection").get("selected").is_none());
+        let mut watcher = watches(&gateway, "");
+        gateway.client().gets("/a").expects(500);
+        assert_eq!(message(&events(&mut watcher), "requestFinished")["reason"], "no_valid_backend");
+    }
+
+    fn a_match_or_an_id_narrows(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut by_path = watches(&gateway, "?match=GET%20example.test/wanted");
+        let mut by_id = watches(&gateway, "?requestId=wanted-id");
+        let mut client = gateway.client();
+        client.gets("/other").expects(200);
+        client.sends("GET /x HTTP/1.1\r\nHost: b.test\r\nX-Request-Id: wanted-id\r\n\r\n").expects(200);
+        client.gets("/wanted/it").expects(200);
+        let by_path = events(&mut by_path);
+        assert_eq!(message(&by_path, "requestSnapshot")["path"], "/wanted/it");
+        let by_id = events(&mut by_id);
+        assert_eq!(message(&by_id, "requestSnapshot")["path"], "/x");
+        assert!(by_id.iter().all(|event| event["requestId"] == "wanted-id"), "{by_id:?}");
+    }
+
+    fn several_requests_of_several_watchers(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).shards(2).routes_to(&origin).inspected().start();
+        let mut watchers = [watches(&gateway, "?count=3"), watches(&gateway, "?count=3")];
+        for _ in 0..3 {
+            gateway.client().gets("/").expects(200);
+        }
+        for watcher in &mut watchers {
+            let events = events(watcher);
+            let ends = types(&events).iter().filter(|it| **it == "requestFinished").count();
+            assert_eq!(ends, 3, "{events:?}");
+        }
+    }
+
+    fn a_timeout_ends_the_stream(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut watcher = watches(&gateway, "?timeout=100ms");
+        assert_eq!(events(&mut watcher).len(), 0);
+    }
+
+    fn a_stream_that_nobody_reads_holds_no_request_up(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let _unread = watches(&gateway, "?count=10000");
+        let mut client = gateway.client();
+        for _ in 0..1000 {
+            client.gets("/").expects(200);
+        }
+        assert_eq!(asks(&gateway, "readiness", "GET", "/healthz/ready").status(), 200);
+    }
+}

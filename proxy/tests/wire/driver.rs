@@ -1,0 +1,25 @@
+//! Where the kernel refuses io_uring, epoll serves, and the log says why.
+
+use crate::support::{Driver, gateway, origin};
+
+#[test]
+fn io_uring_that_is_refused_makes_way_for_epoll() {
+    let origin = origin();
+    let gateway = gateway(Driver::Auto)
+        .routes_to(&origin)
+        .forbidding_io_uring()
+        .start();
+    gateway.client().gets("/").expects(200);
+    gateway.waits_for_log("driver=epoll (io_uring");
+    gateway.waits_for_log("Operation not permitted");
+}
+
+#[test]
+fn io_uring_that_is_demanded_and_refused_is_an_error_that_says_what_to_do() {
+    let failure = gateway(Driver::IoUring)
+        .forbidding_io_uring()
+        .fails_with("");
+    assert_eq!(failure.code, Some(1));
+    assert!(failure.log.contains("--driver auto"), "{}", failure.log);
+    assert!(failure.log.contains("seccomp"), "{}", failure.log);
+}

@@ -1,0 +1,305 @@
+//! What holds whatever client and origin speak: bodies, trailers, filters, retries, timeouts,
+//! mirrors, failures.
+
+use crate::support::{
+    Gate, Message, Reply, chunked, ok, on_every_pair, origin, pattern, raw, refused, same_bytes,
+    status,
+};
+
+on_every_pair! {
+    fn bodies_pass_both_ways(pair) {
+        let body = pattern(300_000);
+        let origin = origin().replies(ok(&body));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        for _ in 0..3 {
+            let response = client.posts("/up", &body).expects(200);
+            same_bytes(&response.body, &body);
+        }
+        for request in origin.requests() {
+            assert_eq!((request.method(), request.target()), ("POST", "/up"));
+            same_bytes(&request.body, &body);
+        }
+    }
+
+    fn a_body_of_unknown_length_passes_with_its_trailers(pair) {
+        let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     5\r\nhello\r\n0\r\nx-sum: 7\r\ncontent-type: not/here\r\n\r\n";
+        let origin = origin().replies(raw(reply));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        let response = client
+            .sends("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .sends("3\r\nabc\r\n3\r\ndef\r\n0\r\nx-check: 1\r\nhost: b.test\r\n\r\n")
+            .expects(200);
+        assert_eq!(response.text(), "hello");
+        assert_eq!(response.trailers, [("x-sum".to_owned(), "7".to_owned())]);
+        let request = origin.requests().remove(0);
+        assert_eq!(request.text(), "abcdef");
+        assert_eq!(request.trailers, [("x-check".to_owned(), "1".to_owned())]);
+    }
+
+    fn requests_without_a_body_have_none(pair) {
+        let origin = origin();
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/a?b=c").expects(200);
+        client.sends("DELETE /x HTTP/1.1\r\nHost: a.test\r\n\r\n").expects(200);
+        let requests = origin.requests();
+        assert_eq!(requests[0].target(), "/a?b=c");
+        assert!(requests.iter().all(|request| request.body.is_empty()));
+    }
+
+    fn a_head_is_answered_without_a_body(pair) {
+        let reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        let origin = origin().replies(Reply::at_once().sends(reply));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.sends("HEAD / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let response = client.reads_reply_to("HEAD");
+        assert_eq!((response.status(), response.value("content-length")), (200, Some("5")));
+    }
+
+    fn fields_pass_and_those_of_the_connection_do_not(pair) {
+        let reply = "HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nKeep-Alive: x\r\n\
+                     X-Latin: caf\u{e9}\r\nContent-Length: 0\r\n\r\n";
+        let reply: Vec<u8> = reply.chars().map(|c| c as u8).collect();
+        let origin = origin().replies(raw(reply));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        let response = client
+            .sends("GET / HTTP/1.1\r\nHost: a.test\r\nCookie: a=1\r\nX-A: b: c\r\n")
+            .sends("Proxy-Authorization: secret\r\nTE: trailers\r\n\r\n")
+            .expects(200);
+        assert_eq!(response.values("set-cookie"), ["a=1", "b=2"]);
+        assert_eq!(response.value("x-latin"), Some("caf\u{e9}"));
+        assert!(!response.has("keep-alive"));
+        let request = origin.requests().remove(0);
+        assert_eq!(request.value("cookie"), Some("a=1"));
+        assert_eq!(request.value("x-a"), Some("b: c"));
+        assert_eq!(request.value("te").map(str::to_lowercase), Some("trailers".to_owned()));
+        assert_eq!(request.value("host"), Some("a.test"));
+        assert!(!request.has("proxy-authorization"));
+        assert!(request.has("x-request-id") && request.has("x-forwarded-for"));
+    }
+
+    fn filters_change_heads(pair) {
+        let origin = origin().replies(raw(
+            "HTTP/1.1 200 OK\r\nX-Gone: 1\r\nContent-Length: 0\r\n\r\n",
+        ));
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(
+                "{filters: [\
+                 {type: RequestHeaderModifier, requestHeaderModifier: {set: [{name: x-set, value: s}], \
+                  add: [{name: x-add, value: a}], remove: [x-gone]}}, \
+                 {type: ResponseHeaderModifier, responseHeaderModifier: {set: [{name: x-back, value: b}], \
+                  remove: [x-gone]}}, \
+                 {type: URLRewrite, urlRewrite: {hostname: new.test, path: {type: ReplaceFullPath, \
+                  replaceFullPath: /new}}}], backendRefs: [{@origin}]}",
+            )
+            .start();
+        let mut client = pair.client(&gateway);
+        let response = client
+            .sends("GET /old HTTP/1.1\r\nHost: a.test\r\nX-Gone: 1\r\nX-Set: old\r\n\r\n")
+            .expects(200);
+        assert_eq!(response.value("x-back"), Some("b"));
+        assert!(!response.has("x-gone"));
+        let request = origin.requests().remove(0);
+        assert_eq!((request.target(), request.value("host")), ("/new", Some("new.test")));
+        assert_eq!((request.value("x-set"), request.value("x-add")), (Some("s"), Some("a")));
+        assert!(!request.has("x-gone"));
+    }
+
+    fn redirects_and_preflights_are_answered_here(pair) {
+        let origin = origin();
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(
+                "{matches: [{path: {value: /old}}], filters: [{type: RequestRedirect, \
+                 requestRedirect: {hostname: b.test, statusCode: 301}}]}",
+            )
+            .rule(
+                "{filters: [{type: CORS, cors: {allowOrigins: ['https://c.test'], \
+                 allowMethods: [PUT]}}], backendRefs: [{@origin}]}",
+            )
+            .start();
+        let mut client = pair.client(&gateway);
+        let response = client.gets("/old/x").expects(301);
+        let location = response.value("location").expect("a redirect");
+        assert!(location.starts_with("http://b.test") && location.ends_with("/old/x"), "{location}");
+        let response = client
+            .sends("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nOrigin: https://c.test\r\n")
+            .sends("Access-Control-Request-Method: PUT\r\n\r\n")
+            .reads();
+        assert!([200, 204].contains(&response.status()), "{response}");
+        assert_eq!(response.value("access-control-allow-origin"), Some("https://c.test"));
+        assert!(origin.requests().is_empty());
+    }
+
+    fn listed_codes_are_retried_with_the_body(pair) {
+        let origin = origin().replies_once(status(503)).replies_once(status(503));
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule("{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        let mut client = pair.client(&gateway);
+        client.posts("/", "again and again").expects(200);
+        let bodies: Vec<_> = origin.requests().iter().map(Message::text).collect();
+        assert_eq!(bodies, ["again and again"; 3]);
+    }
+
+    fn a_broken_exchange_is_retried_where_that_is_asked_for(pair) {
+        let origin = origin().replies_once(Reply::at_once().reads_the_body().resets());
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule("{retry: {attempts: 1, backoff: 10ms}, backendRefs: [{@origin}]}")
+            .start();
+        pair.client(&gateway).gets("/").expects(200);
+        assert_eq!(origin.requests().len(), 2);
+    }
+
+    fn an_origin_that_breaks_off_is_a_bad_gateway(pair) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().resets());
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.posts("/", "x").expects(502);
+        origin.now_replies(status(204));
+        client.gets("/").expects(204);
+    }
+
+    fn a_silent_origin_times_out(pair) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule("{timeouts: {request: 300ms}, backendRefs: [{@origin}]}")
+            .start();
+        let mut client = pair.client(&gateway);
+        client.gets("/").expects(504);
+        client.posts("/", "x").expects(504);
+    }
+
+    fn mirrors_get_a_copy(pair) {
+        let (origin, mirror) = (origin(), origin());
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()]);
+        let gateway = pair.backend(gateway, "mirror", &[mirror.address()])
+            .rule(
+                "{filters: [{type: RequestMirror, requestMirror: {backendRef: {@mirror}}}], \
+                 backendRefs: [{@origin}]}",
+            )
+            .start();
+        let mut client = pair.client(&gateway);
+        client.posts("/copied", pattern(20_000)).expects(200);
+        let copy = mirror.waits_for_complete(1).remove(0);
+        assert_eq!(copy.target(), "/copied");
+        same_bytes(&copy.body, &pattern(20_000));
+    }
+
+    fn failures_of_our_own_say_what_happened(pair) {
+        let (_socket, nobody) = refused();
+        let gateway = pair.gateway().backend("nobody", &[nobody])
+            .rule("{matches: [{path: {value: /x}}], backendRefs: [{@nobody}]}")
+            .rule("{matches: [{path: {value: /none}}]}")
+            .start();
+        let mut client = pair.client(&gateway);
+        let response = client.gets("/x").expects(503);
+        assert_eq!(response.value("content-type"), Some("text/plain; charset=utf-8"));
+        assert!(response.text().contains("connection to the upstream failed"));
+        client.gets("/none").expects(500);
+        client.gets("/elsewhere").expects(404);
+    }
+
+    fn interim_responses_pass(pair) {
+        let reply = "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n\
+                     HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let origin = origin().replies(raw(reply));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/");
+        let early = client.reads_head();
+        assert_eq!((early.status(), early.value("link")), (103, Some("</a>")));
+        assert_eq!(client.expects(200).text(), "ok");
+    }
+
+    fn a_response_begins_before_its_end_is_known(pair) {
+        let gate = Gate::default();
+        let origin = origin().replies(
+            Reply::at_once()
+                .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+                .waits_for(&gate)
+                .sends("3\r\ntwo\r\n0\r\n\r\n"),
+        );
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/");
+        if pair.origin == crate::support::Speaks::H2c {
+            // The bridge behind the gateway passes whole bodies on.
+            gate.open();
+        }
+        let head = client.reads_head();
+        assert_eq!(head.status(), 200);
+        gate.open();
+        assert_eq!(client.reads_body_of(head).text(), "onetwo");
+    }
+
+    fn chunks_pass_as_they_come(pair) {
+        let origin = origin().replies(chunked(&["a", "bc", "def"]));
+        let gateway = pair.gateway_to(&origin).start();
+        assert_eq!(pair.client(&gateway).gets("/").expects(200).text(), "abcdef");
+    }
+
+    fn too_large_a_body_is_refused(pair) {
+        let origin = origin();
+        let gateway = pair.gateway_to(&origin).limits("requestBodyBytes: 10").start();
+        let mut client = pair.client(&gateway);
+        client.posts("/", "0123456789").expects(200);
+        client.posts("/", "0123456789a").expects(413);
+    }
+
+    fn a_call_of_grpc_ends_in_its_trailers(pair) {
+        let origin = origin().replies(raw(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\n\
+             Transfer-Encoding: chunked\r\n\r\n5\r\nreply\r\n0\r\ngrpc-status: 3\r\n\r\n",
+        ));
+        let gateway = pair.gateway_to(&origin).policy("accessLog: {sample: 1}").start();
+        let mut client = pair.client(&gateway);
+        let response = client.sends(call("")).expects(200);
+        assert_eq!(response.text(), "reply");
+        let status = ("grpc-status".to_owned(), "3".to_owned());
+        assert_eq!(response.trailers, [status]);
+        gateway.waits_for_access_log("grpc_status=3");
+        let request = origin.requests().remove(0);
+        assert_eq!(request.value("te").map(str::to_lowercase), Some("trailers".to_owned()));
+    }
+
+    fn a_call_that_nobody_takes_fails_without_a_body(pair) {
+        let gateway = pair.gateway().policy("accessLog: {sample: 1}").start();
+        let mut client = pair.client(&gateway);
+        let response = client.sends(call("")).expects(200);
+        assert_eq!(response.value("content-type"), Some("application/grpc"));
+        assert_eq!(response.value("grpc-status"), Some("12"));
+        assert!(response.value("grpc-message").is_some_and(|message| !message.is_empty()));
+        assert!(response.body.is_empty());
+        gateway.waits_for_access_log("grpc_status=12");
+    }
+
+    fn a_call_has_the_time_that_it_asks_for(pair) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        let response = client.sends(call("grpc-timeout: 300m\r\n")).expects(200);
+        assert_eq!(response.value("grpc-status"), Some("4"));
+        let sent = origin.requests().remove(0);
+        assert_eq!(sent.value("grpc-timeout"), Some("300m"));
+    }
+
+    fn a_call_to_an_origin_that_breaks_off_is_unavailable(pair) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().resets());
+        let gateway = pair.gateway_to(&origin).start();
+        let response = pair.client(&gateway).sends(call("")).expects(200);
+        assert_eq!(response.value("grpc-status"), Some("14"));
+    }
+}
+
+/// A call of gRPC with further fields.
+fn call(fields: &str) -> String {
+    format!(
+        "POST /a.Service/Method HTTP/1.1\r\nHost: a.test\r\nContent-Type: application/grpc\r\n\
+         TE: trailers\r\n{fields}Transfer-Encoding: chunked\r\n\r\n4\r\ncall\r\n0\r\n\r\n"
+    )
+}

@@ -1,0 +1,212 @@
+//! Key sets: fetched from a real origin, which may be slow, broken, gone, or have new keys.
+
+use crate::support::pki::authority;
+use crate::support::{
+    Asks, Driver, Gate, Gateway, GatewayBuilder, Origin, PATIENCE, Reply, Signer, gateway, key_set,
+    ok, on_both_drivers, origin, origin_on, raw, refused, status, tls_origin,
+};
+
+use super::jwt::{asks, bearer, claims};
+
+/// A policy whose keys come from here.
+fn policy(remote: &str) -> String {
+    format!(
+        "jwt: {{providers: [{{name: idp, issuer: 'https://issuer.test', audiences: [api], \
+         jwks: {{remote: {{{remote}}}}}}}]}}"
+    )
+}
+
+fn by_url(keys: &Origin) -> String {
+    policy(&format!("url: 'http://{}/keys'", keys.address()))
+}
+
+/// An origin of this signer's key, `key`.
+fn keys_of(signer: &Signer) -> Origin {
+    origin().replies_to("/keys", ok(key_set(&[signer.jwk("key")])))
+}
+
+fn gateway_to(origin: &Origin, driver: Driver) -> GatewayBuilder {
+    gateway(driver).routes_to(origin)
+}
+
+/// What a token of this key comes to.
+fn status_of(gateway: &Gateway, signer: &Signer, id: &str) -> u16 {
+    let token = bearer(&signer.signs(id, &claims()));
+    asks(&mut gateway.client(), "/", &token).status()
+}
+
+/// Asks until this status comes.
+#[track_caller]
+fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let got = status_of(gateway, signer, id);
+        if got == status {
+            return;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "still {got}\n{}",
+            gateway.log()
+        );
+        std::thread::park_timeout(std::time::Duration::from_millis(5));
+    }
+}
+
+on_both_drivers! {
+    fn keys_are_there_with_the_first_request(driver) {
+        let (app, signer) = (origin(), Signer::rsa());
+        let keys = keys_of(&signer);
+        let by_backend = policy("backendRef: {@keys}, path: /keys");
+        for policy in [by_url(&keys), by_backend] {
+            let gateway = gateway_to(&app, driver)
+                .backend("keys", &[keys.address()])
+                .policy(&policy)
+                .start();
+            assert_eq!(status_of(&gateway, &signer, "key"), 200, "{policy}");
+            assert_eq!(status_of(&gateway, &Signer::p256(), "key"), 401);
+        }
+        assert_eq!(keys.requests().len(), 2, "once each");
+    }
+
+    fn new_keys_are_fetched_when_a_token_names_one(driver) {
+        let (app, old, new) = (origin(), Signer::p256(), Signer::p256());
+        let keys = origin().replies(ok(key_set(&[old.jwk("old")])));
+        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
+        let kept = bearer(&old.signs("old", &claims()));
+        let mut client = gateway.client();
+        assert_eq!(asks(&mut client, "/", &kept).status(), 200);
+        keys.now_replies(ok(key_set(&[new.jwk("new")])));
+        assert_eq!(status_of(&gateway, &new, "new"), 401, "nobody waits for the fetch");
+        waits_for_status(&gateway, &new, "new", 200);
+        assert_eq!(asks(&mut client, "/", &kept).status(), 401, "no longer from the cache");
+        assert_eq!(keys.requests().len(), 2);
+    }
+
+    fn made_up_keys_are_no_load_on_the_issuer(driver) {
+        let (app, signer) = (origin(), Signer::p256());
+        let keys = keys_of(&signer);
+        let gateway = gateway_to(&app, driver).shards(2).policy(&by_url(&keys)).start();
+        for number in 0..50 {
+            assert_eq!(status_of(&gateway, &signer, &format!("made-up-{number}")), 401);
+        }
+        keys.waits_for_requests(2);
+        assert_eq!(status_of(&gateway, &signer, "key"), 200);
+        assert_eq!(keys.requests().len(), 2, "the first, and one in 30 seconds");
+    }
+
+    fn an_issuer_that_is_down_at_the_start_is_found_later(driver) {
+        let (app, signer) = (origin(), Signer::p256());
+        let (socket, address) = refused();
+        let gateway = gateway_to(&app, driver)
+            .policy(&policy(&format!("url: 'http://{address}/keys'")))
+            .start();
+        let token = bearer(&signer.signs("key", &claims()));
+        let answer = asks(&mut gateway.client(), "/", &token);
+        assert_eq!(answer.status(), 503);
+        assert_eq!(answer.value("retry-after"), Some("1"));
+        assert!(!answer.has("www-authenticate"), "{answer}");
+        gateway.waits_for_log("keys cannot be fetched");
+        let _keys = origin_on(socket).replies(ok(key_set(&[signer.jwk("key")])));
+        waits_for_status(&gateway, &signer, "key", 200);
+        assert_eq!(app.requests().len(), 1);
+    }
+
+    fn a_slow_issuer_holds_nothing_up(driver) {
+        let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
+        let keys = key_set(&[signer.jwk("key")]);
+        let slow = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{keys}", keys.len());
+        let keys = origin().replies(Reply::at_once().waits_for(&gate).sends(slow));
+        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
+        assert_eq!(status_of(&gateway, &signer, "key"), 503);
+        gate.open();
+        waits_for_status(&gateway, &signer, "key", 200);
+    }
+
+    fn what_is_no_key_set_lets_nobody_in(driver) {
+        let (app, signer, elsewhere) = (origin(), Signer::p256(), origin());
+        let set = key_set(&[signer.jwk("key")]);
+        let huge = format!("{{\"x\":\"{}\",{}", "x".repeat(1024 * 1024), &set[1..]);
+        let elsewhere = elsewhere.replies(ok(&set));
+        let moved = format!(
+            "HTTP/1.1 302 Found\r\nLocation: http://{}/keys\r\nContent-Length: 0\r\n\r\n",
+            elsewhere.address()
+        );
+        let many = vec![signer.jwk("key"); 101];
+        for (reply, expected) in [
+            (ok(key_set(&[])), 401),
+            (ok(&set[..set.len() - 1]), 503),
+            (ok("<html></html>"), 503),
+            (ok(""), 503),
+            (ok(huge), 503),
+            (ok(key_set(&many)), 503),
+            (raw(moved), 503),
+            (status(500), 503),
+            (Reply::at_once().resets(), 503),
+        ] {
+            let keys = origin().replies(reply.clone());
+            let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
+            assert_eq!(status_of(&gateway, &signer, "key"), expected, "{reply:?}");
+        }
+        assert!(app.requests().is_empty());
+        assert!(elsewhere.requests().is_empty(), "nobody is led elsewhere");
+    }
+
+    fn keys_outlive_a_change_of_the_configuration(driver) {
+        let (app, signer) = (origin(), Signer::p256());
+        let keys = keys_of(&signer);
+        let before = gateway_to(&app, driver).policy(&by_url(&keys));
+        let gateway = before.clone().start();
+        assert_eq!(status_of(&gateway, &signer, "key"), 200);
+        keys.stop();
+        let changed = origin().replies(status(204));
+        gateway.reconfigure(&before.without_rules().routes_to(&changed));
+        waits_for_status(&gateway, &signer, "key", 204);
+        assert_eq!(keys.requests().len(), 1);
+    }
+
+    fn a_backend_s_own_tls_is_spoken(driver) {
+        let (app, signer, ca) = (origin(), Signer::p256(), authority("ca"));
+        let validation = "hostname: keys.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
+        for (name, expected) in [("keys.test", 200), ("other.test", 503)] {
+            let keys = tls_origin(&ca.server(&[name]), Asks::Nobody);
+            keys.now_replies(ok(key_set(&[signer.jwk("key")])));
+            let gateway = gateway_to(&app, driver)
+                .authority("ca", &ca)
+                .backend("keys", &[keys.address()])
+                .backend_tls("keys", validation)
+                .policy(&policy("backendRef: {@keys}, path: /keys"))
+                .start();
+            assert_eq!(status_of(&gateway, &signer, "key"), expected, "{name}");
+            if expected == 200 {
+                assert_eq!(keys.handshakes()[0].sni.as_deref(), Some("keys.test"));
+                assert_eq!(keys.only_request().value("host"), Some("keys.test"));
+            }
+        }
+    }
+
+    fn a_secure_url_is_believed_by_the_system_s_roots(driver) {
+        let (app, signer) = (origin(), Signer::p256());
+        let (ca, stranger) = (authority("ca"), authority("stranger"));
+        let roots = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(roots.path(), ca.pem()).expect("our own file");
+        for (vouches, expected) in [(&ca, 200), (&stranger, 503)] {
+            let keys = tls_origin(&vouches.server(&["localhost"]), Asks::Nobody);
+            keys.now_replies(ok(key_set(&[signer.jwk("key")])));
+            let url = format!("url: 'https://localhost:{}/keys'", keys.address().port());
+            let gateway = gateway_to(&app, driver)
+                .environment("SSL_CERT_FILE", &roots.path().display().to_string())
+                .policy(&policy(&url))
+                .start();
+            assert_eq!(status_of(&gateway, &signer, "key"), expected, "{}", gateway.log());
+        }
+    }
+
+    fn a_reference_to_nothing_lets_nobody_in(driver) {
+        let (app, signer) = (origin(), Signer::p256());
+        let nothing = "backendRef: {group: gateway-system.io, kind: Backend, name: none}, path: /keys";
+        let gateway = gateway_to(&app, driver).policy(&policy(nothing)).start();
+        assert_eq!(status_of(&gateway, &signer, "key"), 503);
+        assert!(app.requests().is_empty());
+    }
+}

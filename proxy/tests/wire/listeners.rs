@@ -1,0 +1,164 @@
+//! Listeners and Gateways that come, go and change their names: no connection is lost with them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Client, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, client, gateway, on_both_drivers,
+    origin,
+};
+
+/// A gateway with one listener, and the same one with a second listener.
+fn with_and_without(driver: Driver, origin: &Origin) -> (GatewayBuilder, GatewayBuilder) {
+    let one = gateway(driver).routes_to(origin).shards(2);
+    let two = one
+        .clone()
+        .listener("second")
+        .rule_of("second", "{backendRefs: [{@origin}]}");
+    (one, two)
+}
+
+/// Asks over one connection after the other until `over`. Nobody has to listen, but whoever accepts
+/// a connection has to answer on it.
+fn asks_without_end(gateway: &Gateway, listener: usize, over: &AtomicBool) -> usize {
+    let mut answers = 0;
+    while !over.load(Ordering::Relaxed) {
+        let Ok(stream) = std::net::TcpStream::connect(gateway.address_of(listener)) else {
+            continue;
+        };
+        let mut client = Client::over(stream);
+        loop {
+            let answer = client.gets("/").reads();
+            answers += 1;
+            assert!([200, 404].contains(&answer.status()), "{answer}");
+            if answer.says_close() {
+                client.expects_close();
+                break;
+            }
+            assert_eq!(answer.status(), 200, "{answer}");
+            if over.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+    }
+    answers
+}
+
+/// Runs `change` while clients ask the n-th listener.
+fn under_load(gateway: &Gateway, listener: usize, change: impl FnOnce()) {
+    let (over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let asked = asks_without_end(gateway, listener, &over);
+                answers.fetch_add(asked, Ordering::Relaxed);
+            });
+        }
+        // Also where the change fails, or the clients would never end.
+        let _ends = Ends(&over);
+        change();
+    });
+    assert!(answers.into_inner() > 0);
+}
+
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+on_both_drivers! {
+    fn a_request_under_way_outlives_its_listener(driver) {
+        let gate = Gate::default();
+        let slow = Reply::at_once().waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate");
+        let origin = origin().replies(slow);
+        let (one, two) = with_and_without(driver, &origin);
+        let gateway = two.start();
+        let mut client = client(gateway.address_of(1));
+        client.gets("/");
+        origin.waits_for_requests(1);
+        gateway.reconfigure(&one);
+        gateway.waits_until_refused_on(gateway.address_of(1));
+        gate.open();
+        let answer = client.expects(200);
+        assert_eq!(answer.text(), "late");
+        assert!(answer.says_close());
+        client.expects_close();
+    }
+
+    fn a_kept_connection_is_told_that_its_listener_is_gone(driver) {
+        let origin = origin();
+        let (one, two) = with_and_without(driver, &origin);
+        let gateway = two.start();
+        let mut kept = client(gateway.address_of(1));
+        let mut idle = client(gateway.address_of(1));
+        let mut parked = client(gateway.address_of(1));
+        for client in [&mut kept, &mut idle, &mut parked] {
+            assert!(!client.gets("/").expects(200).says_close());
+        }
+        // Long enough to be without a buffer.
+        parked.expects_silence_for(Duration::from_millis(1_300));
+        kept.gets("/").expects(200);
+        gateway.reconfigure(&one);
+        gateway.waits_until_refused_on(gateway.address_of(1));
+        for client in [&mut kept, &mut parked] {
+            assert!(client.gets("/").expects(404).says_close());
+            client.expects_close();
+        }
+        idle.expects_close();
+        gateway.client().gets("/").expects(200);
+    }
+
+    fn toggling_a_listener_under_load_loses_no_request(driver) {
+        let origin = origin();
+        let (one, two) = with_and_without(driver, &origin);
+        let gateway = two.clone().start();
+        under_load(&gateway, 1, || {
+            for _ in 0..5 {
+                gateway.reconfigure(&one);
+                gateway.waits_until_refused_on(gateway.address_of(1));
+                gateway.reconfigure(&two);
+                gateway.waits_until_listening_on(gateway.address_of(1));
+            }
+        });
+    }
+
+    fn a_listener_that_comes_back_at_once_has_its_port(driver) {
+        let origin = origin();
+        let (one, two) = with_and_without(driver, &origin);
+        let gateway = two.clone().start();
+        for round in 0..5 {
+            let begun = Instant::now();
+            gateway.reconfigure(&one);
+            gateway.waits_for_applied(round * 2 + 2);
+            gateway.reconfigure(&two);
+            gateway.waits_for_applied(round * 2 + 3);
+            gateway.waits_until_listening_on(gateway.address_of(1));
+            assert!(begun.elapsed() < Duration::from_secs(2), "after {:?}", begun.elapsed());
+            client(gateway.address_of(1)).gets("/").expects(200);
+        }
+        assert!(!gateway.log().contains("cannot listen"), "{}", gateway.log());
+    }
+
+    fn a_renamed_gateway_keeps_its_connections(driver) {
+        let origin = origin();
+        let named = gateway(driver).routes_to(&origin).shards(2);
+        let gateway = named.clone().start();
+        let yaml = named.yaml(gateway.ports());
+        let renamed = yaml.replace("name: gw", "name: other");
+        let mut kept = gateway.client();
+        kept.gets("/").expects(200);
+        under_load(&gateway, 0, || {
+            for (round, text) in [&renamed, &yaml, &renamed].into_iter().enumerate() {
+                gateway.rewrite(text);
+                gateway.waits_for_applied(round + 2);
+                assert!(!kept.gets("/").expects(200).says_close());
+                gateway.client().gets("/").expects(200);
+            }
+        });
+        assert!(!gateway.log().contains("cannot listen"), "{}", gateway.log());
+    }
+}

@@ -1,0 +1,120 @@
+//! `/metrics` and readiness: what is counted, in a form that others read, and when traffic may come.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+
+use super::admin::{asks, waits_for_readiness};
+use crate::support::{Gateway, free_ports, gateway, on_both_drivers, origin};
+
+fn scrape(gateway: &Gateway) -> HashMap<String, f64> {
+    let answer = asks(gateway, "metrics", "GET", "/metrics");
+    assert_eq!(answer.status(), 200);
+    let text = answer.text();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let sample = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').expect("a value");
+        (name.to_owned(), value.parse().expect("a number"))
+    };
+    lines.map(sample).collect()
+}
+
+/// The sum of all samples of a name whose labels have all of these.
+fn sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str]) -> f64 {
+    let of = |key: &&String| {
+        key.split('{').next() == Some(name) && labels.iter().all(|label| key.contains(label))
+    };
+    metrics
+        .iter()
+        .filter(|(key, _)| of(key))
+        .map(|(_, value)| value)
+        .sum()
+}
+
+fn assert_sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str], expected: f64) {
+    let sum = sum(metrics, name, labels);
+    assert!(
+        (sum - expected).abs() < 1e-9,
+        "{name} {labels:?} is {sum}, not {expected}"
+    );
+}
+
+on_both_drivers! {
+    fn requests_connections_and_bytes_are_counted(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let accepted = sum(&scrape(&gateway), "gateway_connections_accepted_total", &[]);
+        let mut client = gateway.client();
+        for _ in 0..3 {
+            client.posts("/", b"12345").expects(200);
+        }
+        client.sends("BREW / HTTP/1.1\r\nHost: a\r\n\r\n").expects(200);
+        let metrics = scrape(&gateway);
+        let route = "route=\"HTTPRoute/default/route-0/0\"";
+        let ok = [route, "method=\"POST\"", "status=\"200\"", "reason=\"\"", "backend=\"Backend/default/origin\""];
+        assert_sum(&metrics, "gateway_requests_total", &ok, 3.0);
+        assert_sum(&metrics, "gateway_requests_total", &["method=\"other\""], 1.0);
+        assert_sum(&metrics, "gateway_request_bytes_total", &[route], 15.0);
+        assert_sum(&metrics, "gateway_request_duration_seconds_count", &[route], 4.0);
+        assert_sum(&metrics, "gateway_connections_accepted_total", &[], accepted + 1.0);
+        assert_sum(&metrics, "gateway_active_connections", &[], 1.0);
+        assert_sum(&metrics, "gateway_active_requests", &[], 0.0);
+        assert_sum(&metrics, "gateway_upstream_connects_total", &[], 1.0);
+        assert_sum(&metrics, "gateway_upstream_connect_duration_seconds_count", &[route], 1.0);
+        assert_sum(&metrics, "gateway_upstream_connections", &["state=\"idle\""], 1.0);
+        assert_sum(&metrics, "gateway_endpoint_health", &[], 1.0);
+        assert_sum(&metrics, "gateway_build_info", &[], 1.0);
+    }
+
+    fn failures_are_counted_by_their_reason(driver) {
+        let gateway = gateway(driver).rule("{matches: [{path: {value: /a}}]}").inspected().start();
+        gateway.client().gets("/b").expects(404);
+        gateway.client().gets("/a").expects(500);
+        gateway.client().sends("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").expects(400);
+        let metrics = scrape(&gateway);
+        assert_sum(&metrics, "gateway_requests_total", &["route=\"\"", "reason=\"no_route\""], 1.0);
+        assert_sum(&metrics, "gateway_requests_total", &["reason=\"no_valid_backend\""], 1.0);
+        assert_sum(&metrics, "gateway_refused_total", &["reason=\"malformed_head\""], 1.0);
+    }
+
+    fn series_do_not_grow_with_traffic(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        client.sends("X-0 / HTTP/1.1\r\nHost: a\r\n\r\n").expects(200);
+        let before = scrape(&gateway).len();
+        for n in 0..200 {
+            let request = format!("X-{n} /{n}?q={n} HTTP/1.1\r\nHost: h{n}.test\r\nUser-Agent: {n}\r\n\r\n");
+            client.sends(request).expects(200);
+        }
+        assert_eq!(scrape(&gateway).len(), before);
+    }
+
+    fn openmetrics_is_for_those_who_ask(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut client = gateway.client_of("metrics");
+        client.sends("GET /metrics HTTP/1.1\r\nHost: metrics.svc\r\n\
+                      Accept: application/openmetrics-text;version=1.0.0\r\n\r\n");
+        let answer = client.expects(200);
+        let kind = answer.value("content-type").unwrap_or_default();
+        assert!(kind.starts_with("application/openmetrics-text"), "{answer}");
+        assert!(answer.text().ends_with("# EOF\n"));
+        assert_eq!(asks(&gateway, "metrics", "POST", "/metrics").status(), 405);
+        assert_eq!(asks(&gateway, "metrics", "GET", "/config_dump").status(), 404);
+    }
+
+    fn ready_means_that_every_listener_is(driver) {
+        let origin = origin();
+        let ports = free_ports(2);
+        let builder = gateway(driver).routes_to(&origin).listener("taken").inspected();
+        let yaml = builder.yaml(&ports);
+        let taken = TcpListener::bind(("::", ports[1])).or_else(|_| TcpListener::bind(("0.0.0.0", ports[1])));
+        let taken = taken.expect("it was free");
+        let gateway = builder.start_with(&yaml, &ports[..1]);
+        waits_for_readiness(&gateway, 503, "not ready, pending: listeners");
+        drop(taken);
+        waits_for_readiness(&gateway, 200, "ready");
+        assert_eq!(asks(&gateway, "readiness", "GET", "/metrics").status(), 404);
+    }
+}

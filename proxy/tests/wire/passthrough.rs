@@ -1,0 +1,189 @@
+//! TLSRoute: connections chosen by the server name in a client's first message, passed on as they
+//! are or with TLS taken off.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::support::pki::authority;
+use crate::support::{
+    Asks, Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers, origin,
+    saying_peer, tcp_peer, tls, tls_client, tls_origin,
+};
+
+/// First messages of TLS clients as they were sent: for `www.example.com`, and for `a.example.com`.
+const WWW: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-13");
+const A: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-12");
+const NAMELESS: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-no-name");
+
+/// A backend that answers a first message with a word and that message.
+fn named(word: &'static str) -> Peer {
+    tcp_peer(move |mut stream| {
+        let mut buffer = [0; 4096];
+        let mut answer = word.as_bytes().to_vec();
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            answer.extend_from_slice(&buffer[..count]);
+            if stream.write_all(&answer).is_err() {
+                return;
+            }
+            answer.clear();
+        }
+    })
+}
+
+/// A route of this hostname, of a listener.
+fn route(builder: GatewayBuilder, listener: &str, host: &str, backend: &str) -> GatewayBuilder {
+    builder.document(&format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\n\
+         metadata: {{name: {listener}-{backend}}}\n\
+         spec: {{parentRefs: [{{name: gw, sectionName: {listener}}}], hostnames: [\"{host}\"], \
+         rules: [{{backendRefs: \
+         [{{group: gateway-system.io, kind: Backend, name: {backend}}}]}}]}}"
+    ))
+}
+
+fn connect(gateway: &Gateway) -> TcpStream {
+    let stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream.set_nodelay(true).expect("a socket of ours");
+    stream
+}
+
+/// Which backend gets this first message, unchanged.
+#[track_caller]
+fn owner(gateway: &Gateway, hello: &[u8]) -> String {
+    let mut stream = connect(gateway);
+    stream.write_all(hello).expect("taken");
+    answered(&mut stream, hello)
+}
+
+#[track_caller]
+fn answered(stream: &mut TcpStream, hello: &[u8]) -> String {
+    let mut answer = vec![0; 3 + hello.len()];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer[3..], hello);
+    String::from_utf8_lossy(&answer[..3]).into_owned()
+}
+
+/// The connection ends in order, without a word.
+#[track_caller]
+fn ends_in_silence(gateway: &Gateway, bytes: &[u8]) {
+    let mut stream = connect(gateway);
+    stream.write_all(bytes).expect("taken");
+    let mut said = Vec::new();
+    stream.read_to_end(&mut said).expect("an end in order");
+    assert!(said.is_empty(), "it said {}", said.escape_ascii());
+}
+
+fn passing(driver: Driver) -> GatewayBuilder {
+    gateway(driver)
+        .listener_with("tls", "protocol: TLS, tls: {mode: Passthrough}")
+        .policy("accessLog: {format: json}")
+}
+
+on_both_drivers! {
+    fn the_most_specific_name_has_the_connection(driver) {
+        let (www, wild, all) = (named("www"), named("wld"), named("all"));
+        let builder = passing(driver)
+            .backend("www", &[www.address()])
+            .backend("wild", &[wild.address()])
+            .backend("all", &[all.address()]);
+        let builder = route(builder, "tls", "www.example.com", "www");
+        let builder = route(builder, "tls", "*.example.com", "wild");
+        let gateway = route(builder, "tls", "*.com", "all").start();
+        assert_eq!(owner(&gateway, WWW), "www");
+        assert_eq!(owner(&gateway, A), "wld");
+        ends_in_silence(&gateway, NAMELESS);
+        let log = gateway.waits_for_access_log("\"server_name\":\"a.example.com\"");
+        assert!(log.contains("\"protocol\":\"TLS\""), "{log}");
+    }
+
+    fn a_first_message_is_read_at_every_split(driver) {
+        let peer = named("yes");
+        let builder = passing(driver).backend("peer", &[peer.address()]);
+        let gateway = route(builder, "tls", "a.example.com", "peer").start();
+        for at in (1..A.len()).step_by(7) {
+            let mut stream = connect(&gateway);
+            stream.write_all(&A[..at]).expect("taken");
+            std::thread::yield_now();
+            stream.write_all(&A[at..]).expect("taken");
+            assert_eq!(answered(&mut stream, A), "yes", "split at {at}");
+        }
+        let mut stream = connect(&gateway);
+        for byte in A {
+            stream.write_all(&[*byte]).expect("taken");
+        }
+        assert_eq!(answered(&mut stream, A), "yes");
+    }
+
+    fn what_matches_nothing_ends_without_an_alert(driver) {
+        let peer = named("yes");
+        let builder = passing(driver).backend("peer", &[peer.address()]);
+        let gateway = route(builder, "tls", "other.example.com", "peer").start();
+        ends_in_silence(&gateway, WWW);
+        gateway.waits_for_access_log("\"reason\":\"no_route\"");
+        ends_in_silence(&gateway, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        ends_in_silence(&gateway, b"\x16\x03\x01\x00\x04\x02\0\0\0");
+        assert_eq!(peer.taken(), 0);
+    }
+
+    fn a_client_that_never_says_whom_it_wants_is_let_go(driver) {
+        let peer = named("yes");
+        let builder = passing(driver).backend("peer", &[peer.address()]);
+        let gateway = route(builder, "tls", "a.example.com", "peer").start();
+        ends_in_silence(&gateway, &A[..20]);
+    }
+
+    fn tls_passes_from_end_to_end(driver) {
+        let authority = authority("ours");
+        let pair = authority.server(&["a.example.com"]);
+        let origin = tls_origin(&pair, Asks::Nobody);
+        let builder = passing(driver).backend("origin", &[origin.address()]);
+        let gateway = route(builder, "tls", "a.example.com", "origin").start();
+        let mut client = tls_client(gateway.address_of(1), &tls(&authority, "a.example.com"));
+        client.shakes_hands();
+        assert!(client.was_shown(&pair));
+        client.gets("/").expects(200);
+        assert!(!origin.only_request().has("X-Forwarded-For"), "nobody looked inside");
+    }
+
+    fn listeners_that_pass_and_end_tls_share_a_port(driver) {
+        let authority = authority("ours");
+        let ended = authority.server(&["end.example.com"]);
+        let passed = authority.server(&["pass.example.com"]);
+        let ours = authority.server(&["web.example.com"]);
+        let (behind, speaking) = (tls_origin(&passed, Asks::Nobody), saying_peer("220 ready"));
+        let web = origin();
+        let gateway = gateway(driver)
+            .https("https", Some("web.example.com"), &[&ours])
+            .secret("end-cert", &ended)
+            .listener_beside("https", "tls", "hostname: pass.example.com, protocol: TLS, tls: {mode: Passthrough}")
+            .listener_beside(
+                "https",
+                "ending",
+                "hostname: end.example.com, protocol: TLS, \
+                 tls: {mode: Terminate, certificateRefs: [{name: end-cert}]}",
+            )
+            .backend("behind", &[behind.address()])
+            .backend("speaking", &[speaking.address()])
+            .backend("web", &[web.address()])
+            .rule_of("https", "{backendRefs: [{@web}]}");
+        let gateway = route(gateway, "tls", "pass.example.com", "behind");
+        let gateway = route(gateway, "ending", "end.example.com", "speaking").start();
+        let address = gateway.address_of(1);
+
+        let mut client = tls_client(address, &tls(&authority, "pass.example.com"));
+        client.shakes_hands();
+        assert!(client.was_shown(&passed));
+        client.gets("/").expects(200);
+
+        // The backend speaks first, in plain text, inside of TLS that ends here.
+        let mut client = tls_client(address, &tls(&authority, "end.example.com"));
+        client.shakes_hands();
+        assert!(client.was_shown(&ended));
+        assert_eq!(client.reads_bytes(9), b"220 ready");
+
+        let mut client = tls_client(address, &tls(&authority, "web.example.com"));
+        client.sends("GET / HTTP/1.1\r\nHost: web.example.com\r\n\r\n").expects(200);
+        assert_eq!(web.requests().len(), 1);
+    }
+}

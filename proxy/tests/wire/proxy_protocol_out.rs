@@ -1,0 +1,163 @@
+//! PROXY protocol to backends: who is told of whom, and who gets whose connection.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+
+use crate::support::{
+    Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers, tcp_peer,
+};
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A backend that reports the first bytes of each connection, up to the first line's end or 28
+/// bytes, and answers every request.
+fn reporting() -> (Peer, Receiver<Vec<u8>>) {
+    let (report, reports) = channel();
+    let peer = tcp_peer(move |mut stream| {
+        let mut buffer = [0; 4096];
+        let mut first = true;
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            let bytes = &buffer[..count];
+            if std::mem::replace(&mut first, false) {
+                let _ = report.send(bytes.to_vec());
+            }
+            if bytes.ends_with(b"\r\n\r\n") && stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    });
+    (peer, reports)
+}
+
+fn gateway_to(driver: Driver, peer: SocketAddr, version: &str) -> GatewayBuilder {
+    let backend = format!(
+        "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: told}}\n\
+         spec: {{proxyProtocol: {version}, addresses: [{{host: {}, port: {}}}]}}",
+        peer.ip(),
+        peer.port()
+    );
+    let to = "{backendRefs: [{group: gateway-system.io, kind: Backend, name: told}]}";
+    gateway(driver)
+        .listener_with("tcp", "protocol: TCP")
+        .document(&backend)
+        .rule(to)
+        .rule_of("tcp", to)
+}
+
+fn connect(gateway: &Gateway, listener: usize) -> TcpStream {
+    let stream = TcpStream::connect(gateway.address_of(listener)).expect("the listener accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream
+}
+
+#[track_caller]
+fn asks(stream: &mut TcpStream) {
+    stream.write_all(REQUEST).expect("taken");
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"ok") {
+        let mut buffer = [0; 1024];
+        let count = stream.read(&mut buffer).expect("an answer");
+        assert!(count > 0, "it ended after {}", answer.escape_ascii());
+        answer.extend_from_slice(&buffer[..count]);
+    }
+}
+
+/// What a header of version 1 says of a connection.
+fn line(stream: &TcpStream, gateway: &Gateway, listener: usize) -> String {
+    let from = stream.local_addr().expect("connected");
+    let to = gateway.address_of(listener);
+    let (from_port, to_port) = (from.port(), to.port());
+    format!(
+        "PROXY TCP4 {} {} {from_port} {to_port}\r\n",
+        from.ip(),
+        to.ip()
+    )
+}
+
+#[track_caller]
+fn next(reports: &Receiver<Vec<u8>>, marks: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut seen = Vec::new();
+    while let Ok(report) = reports.recv_timeout(PATIENCE) {
+        if marks(&report) {
+            return report;
+        }
+        seen.push(report.escape_ascii().to_string());
+    }
+    panic!("nothing of the kind among {seen:?}");
+}
+
+on_both_drivers! {
+    fn a_backend_is_told_in_text(driver) {
+        let (peer, reports) = reporting();
+        let gateway = gateway_to(driver, peer.address(), "V1").start();
+        for listener in [0, 1] {
+            let mut stream = connect(&gateway, listener);
+            asks(&mut stream);
+            let line = line(&stream, &gateway, listener);
+            next(&reports, |report| report.starts_with(line.as_bytes()));
+        }
+    }
+
+    fn a_backend_is_told_in_binary(driver) {
+        let (peer, reports) = reporting();
+        let gateway = gateway_to(driver, peer.address(), "V2").start();
+        for listener in [0, 1] {
+            let mut stream = connect(&gateway, listener);
+            asks(&mut stream);
+            let from = stream.local_addr().expect("connected").port().to_be_bytes();
+            let to = gateway.address_of(listener).port().to_be_bytes();
+            let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01".to_vec();
+            header.extend(from);
+            header.extend(to);
+            next(&reports, |report| report.starts_with(&header));
+        }
+    }
+
+    fn what_a_client_was_told_of_is_passed_on(driver) {
+        let (peer, reports) = reporting();
+        let gateway = gateway_to(driver, peer.address(), "V1")
+            .policy("proxyProtocol: {in: Optional}")
+            .start();
+        let words = "PROXY TCP6 2001:db8::7 2001:db8::1 50000 443\r\n";
+        for listener in [0, 1] {
+            let mut stream = connect(&gateway, listener);
+            stream.write_all(words.as_bytes()).expect("taken");
+            asks(&mut stream);
+            next(&reports, |report| report.starts_with(words.as_bytes()));
+        }
+    }
+
+    fn a_connection_serves_the_client_that_it_names_alone(driver) {
+        let (peer, reports) = reporting();
+        let gateway = gateway_to(driver, peer.address(), "V1").start();
+        let mut clients = [connect(&gateway, 0), connect(&gateway, 0)];
+        for _ in 0..3 {
+            clients.iter_mut().for_each(asks);
+        }
+        let ports = clients.each_ref().map(|client| client.local_addr().expect("connected").port());
+        let headers: Vec<_> = reports
+            .try_iter()
+            .map(|report| String::from_utf8_lossy(&report).into_owned())
+            .collect();
+        for port in ports {
+            let of_port = headers.iter().filter(|header| header.contains(&format!(" {port} ")));
+            assert_eq!(of_port.count(), 1, "one connection for each client: {headers:?}");
+        }
+    }
+
+    fn the_server_may_speak_before_the_client(driver) {
+        let peer = tcp_peer(|mut stream| {
+            let mut header = [0; 16];
+            if stream.read_exact(&mut header).is_ok() {
+                let _ = stream.write_all(&header[..5]);
+                let _ = stream.read_to_end(&mut Vec::new());
+            }
+        });
+        let gateway = gateway_to(driver, peer.address(), "V1").start();
+        let mut word = [0; 5];
+        connect(&gateway, 1).read_exact(&mut word).expect("it has the header");
+        assert_eq!(&word, b"PROXY");
+    }
+}

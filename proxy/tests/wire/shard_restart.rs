@@ -1,0 +1,37 @@
+//! A shard that dies is started again, and those who wait to be accepted are.
+//!
+//! The binary ends a shard on request only when built with the feature `test-hooks`.
+
+#![cfg(feature = "test-hooks")]
+
+use crate::support::{Driver, gateway, on_both_drivers, origin};
+
+on_both_drivers! {
+    fn a_dead_shard_loses_its_connections_alone(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .environment("GATEWAY_TEST_DEATH_PATH", "/__death")
+            .expecting_panics()
+            .start();
+        for round in 1..=2 {
+            let mut kept = gateway.client();
+            kept.gets("/").expects(200);
+            kept.gets("/__death");
+            // It has answered, or not: its shard is gone, and hangs up.
+            match kept.reply_to("GET") {
+                Ok(_) => drop(kept.expects_end()),
+                Err(cut) => assert!(cut.by_peer(), "{cut}"),
+            }
+            // The accepts that its ring had under way take some with them (`limits::ACCEPT_LOOPS`).
+            let lost = if driver == Driver::IoUring { 4 } else { 0 };
+            let _lost: Vec<_> = (0..lost).map(|_| gateway.client()).collect();
+            let mut waiting: Vec<_> = (0..20).map(|_| gateway.client()).collect();
+            for client in &mut waiting {
+                client.gets("/").expects(200);
+            }
+            let restarts = gateway.log().matches("starting it again").count();
+            assert_eq!(restarts, round, "{}", gateway.log());
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! TLS from clients: termination, which listener and certificate a name gets, both versions,
+//! resumption, and what becomes of handshakes and records that are no good.
+
+use crate::support::pki::{Authority, Credential, authority};
+use crate::support::{
+    Broken, Client, Driver, Ending, Gateway, GatewayBuilder, Origin, Reply, Tls, gateway, ok,
+    on_both_drivers, origin, pattern, same_bytes, tls,
+};
+
+/// Sends a GET for a path of a host.
+fn asks<'c>(client: &'c mut Client, host: &str, path: &str) -> &'c mut Client {
+    client.sends(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+}
+
+/// A gateway with one listener of HTTPS for every name, and a certificate for `a.test`.
+struct Scene {
+    gateway: Gateway,
+    origin: Origin,
+    ca: Authority,
+    pair: Credential,
+}
+
+impl Scene {
+    fn with(driver: Driver, more: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> Self {
+        let (origin, ca) = (origin(), authority("ca"));
+        let pair = ca.server(&["a.test"]);
+        let builder = gateway(driver)
+            .https("web", None, &[&pair])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}");
+        let gateway = more(builder).start();
+        Self {
+            gateway,
+            origin,
+            ca,
+            pair,
+        }
+    }
+
+    fn new(driver: Driver) -> Self {
+        Self::with(driver, |builder| builder)
+    }
+
+    fn tls(&self) -> Tls {
+        tls(&self.ca, "a.test")
+    }
+
+    fn client(&self) -> Client {
+        self.gateway.tls_client(&self.tls())
+    }
+}
+
+on_both_drivers! {
+    fn a_request_comes_and_goes_through_tls(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.client();
+        for path in ["/1", "/2"] {
+            assert_eq!(client.gets(path).expects(200).text(), "ok");
+        }
+        assert!(client.was_shown(&scene.pair));
+        let request = scene.origin.requests().remove(0);
+        assert_eq!(request.value("x-forwarded-proto"), Some("https"));
+        assert_eq!(scene.origin.connections(), 1, "upstream connections are kept as ever");
+    }
+
+    fn bodies_of_every_size_pass_both_ways(driver) {
+        let scene = Scene::new(driver);
+        for size in [1, 16_383, 16_384, 16_385, 65_536, 1_000_000] {
+            let body = pattern(size);
+            scene.origin.now_replies(ok(&body));
+            let answer = scene.client().posts("/", &body).expects(200);
+            same_bytes(&answer.body, &body);
+            let (mut requests, _) = scene.origin.take();
+            same_bytes(&requests.remove(0).body, &body);
+        }
+    }
+
+    fn pipelined_requests_in_one_record_are_all_answered(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.client();
+        client.sends("GET /1 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(5));
+        for _ in 0..5 {
+            client.expects(200);
+        }
+    }
+
+    fn old_and_new_versions_are_spoken(driver) {
+        let scene = Scene::new(driver);
+        let mut new = scene.client();
+        new.gets("/").expects(200);
+        assert_eq!(new.tls().protocol_version(), Some(rustls::ProtocolVersion::TLSv1_3));
+        let mut old = scene.gateway.tls_client(&scene.tls().of_old(&scene.ca));
+        old.gets("/").expects(200);
+        assert_eq!(old.tls().protocol_version(), Some(rustls::ProtocolVersion::TLSv1_2));
+    }
+
+    fn http_1_is_agreed_on(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.gateway.tls_client(&scene.tls().offers(&["http/1.1"]));
+        client.gets("/").expects(200);
+        assert_eq!(client.tls().alpn_protocol(), Some(&b"http/1.1"[..]));
+        let mut stranger = scene.gateway.tls_client(&scene.tls().offers(&["spdy/1"]));
+        assert!(matches!(stranger.is_refused(), Broken::Tls(_)));
+    }
+
+    fn the_end_of_a_connection_is_told(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.client();
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expects(200);
+        client.expects_close();
+        let mut client = scene.client();
+        client.gets("/").expects(200);
+        client.finishes().expects_close();
+    }
+
+    fn an_idle_connection_ends_in_order(driver) {
+        let scene = Scene::with(driver, |gateway| gateway.limits("keepAliveTimeout: 1s"));
+        let mut client = scene.client();
+        client.gets("/").expects(200);
+        client.expects_close();
+    }
+
+    fn a_head_that_does_not_end_is_answered(driver) {
+        let scene = Scene::with(driver, |gateway| gateway.limits("headTimeout: 300ms"));
+        let mut client = scene.client();
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\n").expects(408);
+        client.expects_close();
+    }
+
+    fn a_parked_connection_is_woken(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.client();
+        client.gets("/").expects(200);
+        // Longer than it takes to give the buffers back.
+        std::thread::park_timeout(std::time::Duration::from_millis(1500));
+        client.gets("/").expects(200);
+    }
+
+    fn the_first_response_of_a_broken_origin_cannot_be_taken_for_whole(driver) {
+        let scene = Scene::new(driver);
+        scene.origin.now_replies(Reply::at_once()
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf").closes());
+        let mut client = scene.client();
+        client.gets("/").expects_broken_response();
+    }
+
+    fn a_close_delimited_response_ends_with_a_word(driver) {
+        let scene = Scene::new(driver);
+        scene.origin.now_replies(Reply::at_once().sends("HTTP/1.1 200 OK\r\n\r\nall").closes());
+        let mut client = scene.client();
+        let answer = client.sends("GET / HTTP/1.0\r\nHost: a\r\n\r\n").expects(200);
+        assert_eq!(answer.text(), "all");
+        assert_eq!(client.expects_end(), Ending::Closed);
+    }
+
+    fn a_body_cut_short_is_never_completed(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf").cuts();
+        scene.origin.waits_for_hangup();
+        assert!(scene.origin.requests().iter().all(|request| !request.complete));
+    }
+
+    fn a_client_that_says_goodbye_takes_its_request_along(driver) {
+        let scene = Scene::with(driver, |gateway| gateway.limits("responseHeadTimeout: 1h"));
+        scene.origin.now_replies(Reply::at_once().reads_the_body().stalls());
+        let mut client = scene.client();
+        client.gets("/");
+        scene.origin.waits_for_requests(1);
+        client.finishes();
+        drop(client);
+        scene.origin.waits_for_hangup();
+    }
+
+    fn garbage_in_the_place_of_a_record_ends_the_connection(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.client();
+        client.gets("/").expects(200);
+        client.sends_raw(b"\x17\x03\x03\x00\x20garbage garbage garbage garbage!");
+        assert!(matches!(client.reply_to("GET").map(drop).map_err(|cut| cut.broken),
+            Err(Broken::Tls(_) | Broken::Reset | Broken::Truncated)));
+        scene.client().gets("/").expects(200);
+    }
+
+    fn what_is_no_tls_is_closed_without_a_word(driver) {
+        let scene = Scene::with(driver, |gateway| gateway.environment("RUST_LOG", "proxy=debug"));
+        let mut client = crate::support::client(scene.gateway.https_address());
+        client.gets("/").expects_end();
+        scene.gateway.waits_for_log("does not begin with a TLS handshake");
+        let mut client = crate::support::client(scene.gateway.https_address());
+        client.sends(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00").expects_end();
+        scene.gateway.waits_for_log("ClientHello is malformed");
+    }
+
+    fn a_handshake_that_never_ends_is_cut_off(driver) {
+        let scene = Scene::with(driver, |gateway| gateway.environment("RUST_LOG", "proxy=debug"));
+        let mut client = crate::support::client(scene.gateway.https_address());
+        client.sends(b"\x16\x03\x01\x02\x00\x01").expects_end();
+        scene.gateway.waits_for_log("its TLS handshake took too long");
+    }
+
+    fn redirects_know_that_they_were_asked_for_by_tls(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{filters: [{type: RequestRedirect, requestRedirect: {port: 443, \
+                path: {type: ReplaceFullPath, replaceFullPath: /there}}}]}")
+            .start();
+        let mut client = gateway.tls_client(&tls(&ca, "a.test"));
+        let answer = asks(&mut client, "a.test", "/").expects(302);
+        assert_eq!(answer.value("location"), Some("https://a.test/there"));
+    }
+}

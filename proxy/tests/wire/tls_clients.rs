@@ -1,0 +1,124 @@
+//! Certificates of clients: asked for by the Gateway's frontend, by default and for a port, taken
+//! when valid or whatever they are.
+
+use crate::support::pki::{Authority, Credential, authority, subject};
+use crate::support::{
+    Broken, Client, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Tls, gateway,
+    on_both_drivers, origin, tls,
+};
+
+const BY_DEFAULT: &str = "tls: {frontend: {default: {validation: {mode: @mode, \
+    caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}}";
+const BY_PORT: &str = "tls: {frontend: {default: {}, perPort: [{port: @https, tls: {validation: \
+    {mode: @mode, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}]}}";
+
+/// A gateway that asks for certificates of `clients`.
+struct Scene {
+    gateway: Gateway,
+    origin: Origin,
+    ca: Authority,
+    clients: Authority,
+}
+
+fn builder(
+    driver: Driver,
+    origin: &Origin,
+    pair: &Credential,
+    clients: &Authority,
+) -> GatewayBuilder {
+    gateway(driver)
+        .https("web", None, &[pair])
+        .authority("clients", clients)
+        .backend("origin", &[origin.address()])
+        .rule_of("web", "{backendRefs: [{@origin}]}")
+        .policy("accessLog: {format: json}")
+        .environment("RUST_LOG", "proxy=debug")
+}
+
+impl Scene {
+    fn with(driver: Driver, field: &str, mode: &str) -> Self {
+        let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
+        let pair = ca.server(&["a.test"]);
+        let gateway = builder(driver, &origin, &pair, &clients)
+            .gateway_field(&field.replace("@mode", mode))
+            .start();
+        Self {
+            gateway,
+            origin,
+            ca,
+            clients,
+        }
+    }
+
+    fn tls(&self) -> Tls {
+        tls(&self.ca, "a.test")
+    }
+
+    fn shows(&self, pair: &Credential) -> Client {
+        self.gateway.tls_client(&self.tls().shows(&self.ca, pair))
+    }
+}
+
+on_both_drivers! {
+    fn a_valid_certificate_is_let_in_and_logged(driver) {
+        for field in [BY_DEFAULT, BY_PORT] {
+            let scene = Scene::with(driver, field, "AllowValidOnly");
+            let pair = scene.clients.client("client.test");
+            scene.shows(&pair).gets("/").expects(200);
+            let line = scene.gateway.waits_for_access_log("client_certificate");
+            let fingerprint = xds::model::Der::new(&pair.der()).fingerprint();
+            assert!(line.contains(&fingerprint), "{line}");
+        }
+    }
+
+    fn anything_else_is_refused_where_only_valid_ones_may_pass(driver) {
+        let scene = Scene::with(driver, BY_DEFAULT, "AllowValidOnly");
+        let stranger = authority("stranger").client("client.test");
+        let expired = scene.clients.signs(&subject(&["client.test"]).of_client().expired());
+        let server = scene.clients.server(&["client.test"]);
+        for pair in [&stranger, &expired, &server] {
+            let broken = scene.shows(pair).is_refused();
+            assert!(matches!(broken, Broken::Tls(_)), "{broken:?}");
+        }
+        match scene.gateway.tls_client(&scene.tls()).is_refused() {
+            Broken::Tls(alert) => assert!(alert.contains("CertificateRequired"), "{alert}"),
+            broken => panic!("{broken:?}"),
+        }
+        scene.gateway.waits_for_log("the TLS handshake failed");
+        assert!(scene.origin.requests().is_empty());
+    }
+
+    fn any_or_none_will_do_in_the_insecure_fallback(driver) {
+        for field in [BY_DEFAULT, BY_PORT] {
+            let scene = Scene::with(driver, field, "AllowInsecureFallback");
+            let stranger = authority("stranger").client("client.test");
+            scene.gateway.tls_client(&scene.tls()).gets("/").expects(200);
+            scene.shows(&stranger).gets("/").expects(200);
+            let valid = scene.clients.client("client.test");
+            scene.shows(&valid).gets("/").expects(200);
+            let lines = scene.gateway.waits_for_access_log("client_certificate");
+            assert_eq!(lines.matches("client_certificate").count(), 1, "none but the valid one");
+        }
+    }
+
+    fn a_session_without_a_certificate_is_none_where_one_is_required(driver) {
+        let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
+        let pair = ca.server(&["a.test"]);
+        let open = builder(driver, &origin, &pair, &clients);
+        let gateway = open.clone().start();
+        let tls = tls(&ca, "a.test");
+        gateway.tls_client(&tls).gets("/").expects(200);
+        let mut early = gateway.tls_client(&tls);
+        early.gets("/").expects(200);
+        assert!(early.has_resumed());
+
+        let field = BY_DEFAULT.replace("@mode", "AllowValidOnly");
+        gateway.reconfigure(&open.gateway_field(&field));
+        let deadline = std::time::Instant::now() + PATIENCE;
+        // A connection from before proved nothing.
+        while early.gets("/").reads().status() == 200 {
+            assert!(std::time::Instant::now() < deadline, "it is still served");
+        }
+        assert!(matches!(gateway.tls_client(&tls).is_refused(), Broken::Tls(_)));
+    }
+}

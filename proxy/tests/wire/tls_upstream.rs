@@ -1,0 +1,185 @@
+//! TLS to backends: who they have to be, what they are shown, and what becomes of a handshake that
+//! fails. Nothing is ever sent in plain text to a backend that has a policy.
+
+use crate::support::pki::{Authority, Credential, authority, subject};
+use crate::support::{
+    Asks, Driver, Gateway, GatewayBuilder, Origin, Reply, gateway, ok, on_both_drivers, origin,
+    pattern, same_bytes, tls_origin,
+};
+
+const BY_HOSTNAME: &str =
+    "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
+
+fn builder(driver: Driver, origin: &Origin, ca: &Authority, validation: &str) -> GatewayBuilder {
+    gateway(driver)
+        .authority("ca", ca)
+        .routes_to(origin)
+        .backend_tls("origin", validation)
+        .policy("accessLog: {format: json}")
+        .environment("RUST_LOG", "proxy=debug")
+}
+
+/// A gateway that believes `ca`, and a backend that shows `pair`.
+fn scene(driver: Driver, ca: &Authority, pair: &Credential, validation: &str) -> (Gateway, Origin) {
+    let origin = tls_origin(pair, Asks::Nobody);
+    (builder(driver, &origin, ca, validation).start(), origin)
+}
+
+/// The status of a request, and what the log says of its failure.
+#[track_caller]
+fn fails_with(gateway: &Gateway, origin: &Origin, reason: &str) {
+    let answer = gateway.client().gets("/").expects(503);
+    assert!(answer.text().contains("TLS"), "{answer}");
+    gateway.waits_for_access_log(&format!("\"reason\":\"{reason}\""));
+    assert!(origin.requests().is_empty());
+}
+
+on_both_drivers! {
+    fn a_backend_is_spoken_to_by_tls(driver) {
+        let ca = authority("ca");
+        let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
+        let mut client = gateway.client();
+        client.gets("/1").expects(200);
+        client.gets("/2").expects(200);
+        let handshakes = origin.handshakes();
+        assert_eq!(handshakes.len(), 1, "connections are kept as ever");
+        assert_eq!(handshakes[0].sni.as_deref(), Some("a.test"));
+        assert_eq!(handshakes[0].protocol.as_deref(), Some("http/1.1"));
+        assert_eq!(handshakes[0].certificate, None);
+    }
+
+    fn bodies_of_every_size_pass_both_ways(driver) {
+        let ca = authority("ca");
+        let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
+        let mut client = gateway.client();
+        for size in [1, 16_384, 65_536, 1_000_000] {
+            let body = pattern(size);
+            origin.now_replies(ok(&body));
+            same_bytes(&client.posts("/", &body).expects(200).body, &body);
+            let (mut requests, _) = origin.take();
+            same_bytes(&requests.remove(0).body, &body);
+        }
+    }
+
+    fn a_session_is_taken_up(driver) {
+        let ca = authority("ca");
+        let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
+        let close = ok("ok").closes();
+        origin.next_replies([close.clone(), close]);
+        gateway.client().gets("/1").expects(200);
+        gateway.client().gets("/2").expects(200);
+        gateway.client().gets("/3").expects(200);
+        let handshakes = origin.handshakes();
+        assert!(handshakes.len() > 1);
+        assert!(!handshakes[0].resumed);
+        assert!(handshakes[1..].iter().all(|handshake| handshake.resumed));
+    }
+
+    fn a_backend_that_is_somebody_else_gets_nothing(driver) {
+        let (ca, stranger) = (authority("ca"), authority("stranger"));
+        for (pair, why) in [
+            (ca.server(&["b.test"]), "for another name"),
+            (stranger.server(&["a.test"]), "UnknownIssuer"),
+            (ca.signs(&subject(&["a.test"]).expired()), "expired"),
+        ] {
+            let (gateway, origin) = scene(driver, &ca, &pair, BY_HOSTNAME);
+            fails_with(&gateway, &origin, "upstream_tls");
+            let _ = why;
+            gateway.waits_for_log("no TLS with an endpoint");
+        }
+    }
+
+    fn any_of_the_alternative_names_will_do(driver) {
+        let ca = authority("ca");
+        let names = format!(
+            "{BY_HOSTNAME}, subjectAltNames: [{{type: Hostname, hostname: b.test}}, \
+             {{type: URI, uri: \"spiffe://a/b\"}}]"
+        );
+        for pair in [
+            ca.server(&["b.test"]),
+            ca.signs(&subject(&["other.test"]).uri("spiffe://a/b")),
+        ] {
+            let (gateway, origin) = scene(driver, &ca, &pair, &names);
+            gateway.client().gets("/").expects(200);
+            assert_eq!(origin.handshakes()[0].sni.as_deref(), Some("a.test"));
+        }
+        for pair in [
+            ca.server(&["a.test"]),
+            ca.signs(&subject(&["other.test"]).uri("spiffe://a/c")),
+        ] {
+            let (gateway, origin) = scene(driver, &ca, &pair, &names);
+            fails_with(&gateway, &origin, "upstream_tls");
+        }
+    }
+
+    fn a_backend_that_asks_is_shown_the_gateways_certificate(driver) {
+        let ca = authority("ca");
+        let (pair, own) = (ca.server(&["a.test"]), ca.client("gateway.test"));
+        let origin = tls_origin(&pair, Asks::For(&ca));
+        let bare = builder(driver, &origin, &ca, BY_HOSTNAME);
+        let gateway = bare.clone().start();
+        gateway.client().gets("/").expects(502);
+
+        let shown = bare
+            .secret("own", &own)
+            .gateway_field("tls: {backend: {clientCertificateRef: {name: own}}}");
+        let gateway = shown.start();
+        gateway.client().gets("/").expects(200);
+        let last = origin.handshakes().pop().expect("a handshake");
+        assert_eq!(last.certificate.as_deref(), Some(&*own.der()));
+    }
+
+    fn a_backend_without_tls_gets_no_request(driver) {
+        let ca = authority("ca");
+        let plain = origin();
+        let gateway = builder(driver, &plain, &ca, BY_HOSTNAME).start();
+        gateway.client().gets("/").expects(503);
+        gateway.waits_for_access_log("\"reason\":\"upstream_tls\"");
+        assert!(plain.take().0.is_empty());
+    }
+
+    fn a_policy_that_cannot_be_carried_out_lets_nothing_through(driver) {
+        let ca = authority("ca");
+        let plain = origin();
+        let nobody = BY_HOSTNAME.replace("name: ca", "name: nobody");
+        let gateway = builder(driver, &plain, &ca, &nobody).start();
+        fails_with(&gateway, &plain, "upstream_tls_unset");
+        assert_eq!(plain.connections(), 0);
+    }
+
+    fn a_connection_from_before_a_policy_is_not_used_after_it(driver) {
+        let ca = authority("ca");
+        let plain = origin();
+        let before = gateway(driver).authority("ca", &ca).routes_to(&plain);
+        let gateway = before.clone().start();
+        gateway.client().gets("/").expects(200);
+        gateway.reconfigure(&before.backend_tls("origin", BY_HOSTNAME));
+        let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+        while gateway.client().gets("/").reads().status() == 200 {
+            assert!(std::time::Instant::now() < deadline, "it is still used");
+        }
+    }
+
+    fn a_handshake_that_never_ends_is_given_up(driver) {
+        let ca = authority("ca");
+        let silent = origin().on_accept(Reply::at_once().stalls());
+        let gateway = builder(driver, &silent, &ca, BY_HOSTNAME)
+            .limits("connectTimeout: 300ms")
+            .start();
+        gateway.client().gets("/").expects(503);
+        gateway.waits_for_access_log("\"reason\":\"connect_timeout\"");
+    }
+
+    fn a_response_that_is_cut_off_is_broken(driver) {
+        let ca = authority("ca");
+        let (gateway, origin) = scene(driver, &ca, &ca.server(&["a.test"]), BY_HOSTNAME);
+        // Its length says that it is cut, and where it has none only the missing goodbye does.
+        for head in ["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
+            origin.now_replies(Reply::at_once().reads_the_body().sends(head).sends("half").cuts());
+            gateway.client().gets("/").expects_broken_response();
+        }
+        origin.now_replies(
+            Reply::at_once().reads_the_body().sends("HTTP/1.1 200 OK\r\n\r\nall").closes());
+        assert_eq!(gateway.client().gets("/").expects(200).text(), "all");
+    }
+}

@@ -1,0 +1,99 @@
+//! A WebSocket at the end of a gateway: both sides are told so, between two frames (RFC 6455
+//! section 7.4.1).
+
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Gateway, Origin, Reply, Signal, gateway, on_both_drivers, origin};
+
+const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\
+                   Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n";
+const SWITCH: &str =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+
+/// Close, 1001, as a server sends it.
+const GOING_AWAY: &[u8] = b"\x88\x02\x03\xe9";
+
+/// The answer to it, as a client sends it.
+const ANSWER: &[u8] = b"\x88\x82\0\0\0\0\x03\xe9";
+
+struct Scene {
+    gateway: Gateway,
+    client: Client,
+    _origin: Origin,
+}
+
+fn scene(driver: crate::support::Driver) -> Scene {
+    // What it echoes of our own Close is its answer to that.
+    let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
+    let gateway = gateway(driver)
+        .routes_to(&origin)
+        .argument("--drain-accept=0s")
+        .argument("--drain-deadline=20s")
+        .start();
+    let mut client = gateway.client();
+    assert_eq!(client.sends(ASK).reads_head().status(), 101);
+    Scene {
+        gateway,
+        client,
+        _origin: origin,
+    }
+}
+
+on_both_drivers! {
+    fn a_drain_says_goodbye_to_both_sides(driver) {
+        let mut scene = scene(driver);
+        let (client, gateway) = (&mut scene.client, &mut scene.gateway);
+        let message = b"\x81\x82\0\0\0\0hi";
+        assert_eq!(client.sends(message).reads_bytes(message.len()), message);
+        let begun = Instant::now();
+        gateway.signal(Signal::Term);
+        assert_eq!(client.reads_bytes(GOING_AWAY.len()), GOING_AWAY);
+        client.sends(ANSWER).expects_close();
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+        assert!(begun.elapsed() < Duration::from_secs(5), "took {:?}", begun.elapsed());
+    }
+
+    fn a_websocket_at_rest_is_told_too(driver) {
+        let mut scene = scene(driver);
+        let (client, gateway) = (&mut scene.client, &mut scene.gateway);
+        // Longer than a connection waits before it gives its buffer back.
+        for _ in 0..7 {
+            client.expects_silence();
+        }
+        gateway.signal(Signal::Term);
+        assert_eq!(client.reads_bytes(GOING_AWAY.len()), GOING_AWAY);
+        client.sends(ANSWER).expects_close();
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn no_frame_is_broken_by_the_goodbye(driver) {
+        let mut scene = scene(driver);
+        let (client, gateway) = (&mut scene.client, &mut scene.gateway);
+        let (half, rest) = (b"\x81\x85\0\0\0\0he", b"llo");
+        assert_eq!(client.sends(half).reads_bytes(half.len()), half);
+        gateway.signal(Signal::Term);
+        gateway.waits_until_refused_on(gateway.address());
+        client.expects_silence();
+        assert_eq!(client.sends(rest).reads_bytes(rest.len()), rest);
+        // The goodbye, or the origin's answer to its own if that was quicker.
+        let rest = match client.reads_bytes(2).as_slice() {
+            b"\x88\x02" => 2,
+            b"\x88\x82" => 6,
+            other => panic!("no Close: {other:?}"),
+        };
+        client.reads_bytes(rest);
+        client.sends(ANSWER).expects_end();
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
+    fn who_does_not_answer_the_goodbye_is_not_waited_for(driver) {
+        let mut scene = scene(driver);
+        let (client, gateway) = (&mut scene.client, &mut scene.gateway);
+        let begun = Instant::now();
+        gateway.signal(Signal::Term);
+        assert_eq!(client.reads_bytes(GOING_AWAY.len()), GOING_AWAY);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+        assert!(begun.elapsed() < Duration::from_secs(12), "took {:?}", begun.elapsed());
+        client.expects_end();
+    }
+}
