@@ -1,0 +1,126 @@
+//! `gwctl config backends`: whom traffic is sent to, and how that fares.
+
+use admin_types::dump::{Endpoint, EndpointHealth};
+use serde::Serialize;
+
+use super::key::Key;
+use super::scope::{Scope, targets};
+use crate::table::Table;
+
+/// An endpoint of a backend or service.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Row {
+    #[serde(rename = "type")]
+    kind: String,
+    name: String,
+    namespace: String,
+    /// Nothing where the backend has no endpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endpoint: Option<Endpoint>,
+}
+
+/// The endpoints that routes send requests to; with `all`, those of every backend.
+pub(super) fn rows(scope: &Scope, all: bool) -> Vec<Row> {
+    let dump = &scope.dump;
+    let named = targets(&dump.routes);
+    let backends = dump.backends.iter().map(|it| (&it.key, &it.endpoints));
+    let services = dump.services.iter().map(|it| (&it.key, &it.endpoints));
+    let mut rows = Vec::new();
+    for (key, endpoints) in backends.chain(services) {
+        if !all && !named.contains(key) {
+            continue;
+        }
+        let key = Key::of(key);
+        let row = |endpoint: Option<&Endpoint>| Row {
+            kind: key.kind.to_owned(),
+            name: key.name.to_owned(),
+            namespace: key.namespace.to_owned(),
+            endpoint: endpoint.cloned(),
+        };
+        if endpoints.is_empty() {
+            rows.push(row(None));
+        }
+        rows.extend(endpoints.iter().map(|endpoint| row(Some(endpoint))));
+    }
+    rows.sort_by(|a, b| a.sorted_by().cmp(&b.sorted_by()));
+    rows
+}
+
+impl Row {
+    fn sorted_by(&self) -> (&str, &str, &str, &str) {
+        let endpoint = self.endpoint.as_ref().map_or("", |endpoint| &endpoint.name);
+        (&self.kind, &self.namespace, &self.name, endpoint)
+    }
+}
+
+/// The table of the specification.
+pub(super) fn table(rows: &[Row]) -> Table<7> {
+    let mut table = Table::new([
+        "TYPE",
+        "NAME",
+        "NAMESPACE",
+        "ENDPOINT",
+        "HEALTH",
+        "REQUESTS",
+        "LATENCY",
+    ]);
+    for row in rows {
+        let [endpoint, health, requests, latency] = match &row.endpoint {
+            Some(endpoint) => [
+                endpoint.name.clone(),
+                format!("{:.2}", endpoint.live.health),
+                endpoint.live.requests.to_string(),
+                format!("{:.2}ms{}", endpoint.live.latency_ms, remark(endpoint)),
+            ],
+            None => Default::default(),
+        };
+        let (kind, name) = (row.kind.clone(), row.name.clone());
+        table.row([
+            kind,
+            name,
+            row.namespace.clone(),
+            endpoint,
+            health,
+            requests,
+            latency,
+        ]);
+    }
+    table
+}
+
+/// What keeps requests from an endpoint, behind the last column.
+fn remark(endpoint: &Endpoint) -> String {
+    let live = &endpoint.live;
+    let status = match endpoint.status {
+        EndpointHealth::Ready => "",
+        EndpointHealth::Draining => "  draining",
+        EndpointHealth::NotReady => "  not ready",
+    };
+    match &live.ejected_for {
+        Some(time) => format!(
+            "{status}  ejected for {time} on {} of {} shards",
+            live.ejected_shards, live.shards
+        ),
+        None => status.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use admin_types::dump::Dump;
+
+    use super::{Scope, rows, table};
+
+    #[test]
+    fn the_table_is_that_of_the_specification() {
+        let dump: Dump =
+            serde_json::from_str(include_str!("../../tests/dump.json")).expect("a dump");
+        let mut text = Vec::new();
+        table(&rows(&Scope { dump }, false))
+            .write(&mut text)
+            .expect("memory");
+        let expected = include_str!("../../tests/backends.txt");
+        assert_eq!(String::from_utf8(text).expect("text"), expected);
+    }
+}

@@ -1,0 +1,165 @@
+//! `gwctl config diff`: what files, or another dump, would change of what is loaded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::PathBuf;
+
+use admin_types::dump::Dump;
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::Value;
+use translate::admit;
+use translate::{Options, Store, translate};
+use xds::model::Model;
+
+use crate::check;
+use crate::files;
+use crate::output::line;
+use crate::source::Source;
+
+/// Prints a line for each resource that would come (`+`), go (`-`) or change (`~`), and below one
+/// that changes, its fields before and after.
+pub(super) fn write(
+    config: &[PathBuf],
+    port_offset: u16,
+    source: &Source,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let loaded = source.dump()?;
+    let other = if config.is_empty() {
+        source.other_dump()?
+    } else {
+        translated(config, port_offset)?
+    };
+    between(&loaded, &other, out)
+}
+
+/// Prints what differs.
+pub(super) fn between(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Result<()> {
+    let (loaded, other) = (resources(loaded), resources(other));
+    let mut changes = 0;
+    let names = loaded.keys().chain(other.keys());
+    let names: BTreeSet<_> = names.collect();
+    for name in names {
+        let (before, after) = (loaded.get(name), other.get(name));
+        match (before, after) {
+            (Some(before), Some(after)) if before == after => continue,
+            (Some(before), Some(after)) => {
+                line(&format!("~ {name}"), out)?;
+                fields("", before, after, out)?;
+            }
+            (None, Some(_)) => line(&format!("+ {name}"), out)?,
+            (Some(_), None) => line(&format!("- {name}"), out)?,
+            (None, None) => {}
+        }
+        changes += 1;
+    }
+    if changes == 0 {
+        writeln!(out, "nothing would change")?;
+    }
+    Ok(())
+}
+
+/// What the files come to. Findings go to stderr.
+fn translated(config: &[PathBuf], port_offset: u16) -> Result<Dump> {
+    let admitted = admit::admit(&files::read(config)?);
+    for finding in &admitted.findings {
+        eprintln!("{finding}");
+    }
+    let store: Store = admitted
+        .objects
+        .into_iter()
+        .map(|(object, _)| object)
+        .collect();
+    let options = Options {
+        port_offset,
+        ..check::options(&store)
+    };
+    Ok(dump(&translate(&store, &options).model))
+}
+
+fn dump(model: &Model) -> Dump {
+    Dump {
+        binds: model.binds.values().map(Into::into).collect(),
+        listeners: model.listeners.values().map(Into::into).collect(),
+        routes: model.routes.values().map(Into::into).collect(),
+        backends: model.backends.values().map(Into::into).collect(),
+        workloads: model.workloads.values().map(Into::into).collect(),
+        services: model.services.values().map(Into::into).collect(),
+        policies: model.policies.values().map(Into::into).collect(),
+        ..Dump::default()
+    }
+}
+
+/// Every resource of a dump by category and key, without what lives.
+fn resources(dump: &Dump) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    add("bind", &dump.binds, &mut all);
+    add("listener", &dump.listeners, &mut all);
+    add("route", &dump.routes, &mut all);
+    add("backend", &dump.backends, &mut all);
+    add("workload", &dump.workloads, &mut all);
+    add("service", &dump.services, &mut all);
+    add("policy", &dump.policies, &mut all);
+    all
+}
+
+fn add<T: Serialize>(category: &str, resources: &[T], all: &mut BTreeMap<String, Value>) {
+    for resource in resources {
+        let Ok(Value::Object(mut fields)) = serde_json::to_value(resource) else {
+            continue;
+        };
+        let key = fields.remove("key");
+        let key = key
+            .as_ref()
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        // How endpoints fare is no configuration.
+        fields.remove("endpoints");
+        all.insert(format!("{category} {key}"), Value::Object(fields));
+    }
+}
+
+/// The fields that differ, by path.
+fn fields(path: &str, before: &Value, after: &Value, out: &mut dyn Write) -> Result<()> {
+    if let (Value::Object(old), Value::Object(new)) = (before, after) {
+        let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+        for name in names {
+            let (old, new) = (old.get(name), new.get(name));
+            if old != new {
+                let path = format!("{path}.{name}");
+                let none = &Value::Null;
+                fields(&path, old.unwrap_or(none), new.unwrap_or(none), out)?;
+            }
+        }
+        return Ok(());
+    }
+    for (sign, value) in [('-', before), ('+', after)] {
+        if !value.is_null() {
+            let path = path.trim_start_matches('.');
+            line(&format!("    {sign} {path}: {value}"), out)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::fields;
+
+    #[test]
+    fn only_fields_that_differ_are_shown() {
+        let mut text = Vec::new();
+        let before = json!({"a": 1, "b": {"c": [1], "d": 2}});
+        let after = json!({"a": 1, "b": {"c": [1, 2], "e": 3}});
+        fields("", &before, &after, &mut text).expect("memory");
+        let text = String::from_utf8(text).expect("text");
+        assert_eq!(
+            text,
+            "    - b.c: [1]\n    + b.c: [1,2]\n    - b.d: 2\n    + b.e: 3\n"
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! `gwctl config policies`: whom each policy is for, and what it sets.
+
+use admin_types::dump::{Policy, PolicyTarget};
+use serde_json::Value;
+
+use super::key::Key;
+use crate::table::Table;
+
+/// A row for each policy and target.
+pub(super) fn table(policies: &[Policy]) -> Table<5> {
+    let mut table = Table::new(["KIND", "NAMESPACE", "NAME", "TARGET", "SETS"]);
+    for policy in policies {
+        let key = Key::of(&policy.key);
+        table.row([
+            key.kind.to_owned(),
+            key.namespace.to_owned(),
+            key.name.to_owned(),
+            target(&policy.target),
+            fields(policy),
+        ]);
+    }
+    table.sort();
+    table
+}
+
+/// Whom a policy is for.
+pub(super) fn target(target: &PolicyTarget) -> String {
+    match target {
+        PolicyTarget::Gateway { gateway } => format!("Gateway/{gateway}"),
+        PolicyTarget::ListenerSet { listener_set } => format!("ListenerSet/{listener_set}"),
+        PolicyTarget::Listener { listener } => listener.clone(),
+        PolicyTarget::Route { route } => route.clone(),
+        PolicyTarget::Rule { route, rule } => format!("{route}, rule {rule}"),
+        PolicyTarget::Service { service } => service.clone(),
+        PolicyTarget::Backend { backend } => backend.clone(),
+    }
+}
+
+/// The fields that a policy sets, by name.
+fn fields(policy: &Policy) -> String {
+    match serde_json::to_value(&policy.spec) {
+        Ok(Value::Object(fields)) => fields.keys().cloned().collect::<Vec<_>>().join(","),
+        _ => String::new(),
+    }
+}

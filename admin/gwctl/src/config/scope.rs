@@ -1,0 +1,114 @@
+//! A dump, or what of it belongs to one Gateway.
+
+use std::collections::BTreeSet;
+
+use admin_types::dump::{Dump, Filters, PolicyTarget, Route, Target};
+use anyhow::{Result, bail};
+
+use super::key::Key;
+use crate::resource::Resource;
+use crate::source::Source;
+
+/// A dump, cut down to what was asked for.
+pub(super) struct Scope {
+    pub(super) dump: Dump,
+}
+
+impl Scope {
+    /// All of the source's dump, or one Gateway's part.
+    ///
+    /// # Errors
+    /// It cannot be had, or has no such Gateway.
+    pub(super) fn of(source: &Source, resource: Option<&Resource>) -> Result<Self> {
+        let dump = source.dump()?;
+        let Some(resource) = resource else {
+            return Ok(Self { dump });
+        };
+        let gateway = resource.within(&source.namespace);
+        if !dump.binds.iter().any(|bind| bind.gateway == gateway) {
+            bail!("{}", unknown(&dump, &gateway));
+        }
+        Ok(Self {
+            dump: cut(dump, &gateway),
+        })
+    }
+}
+
+fn unknown(dump: &Dump, gateway: &str) -> String {
+    let known: BTreeSet<&str> = dump
+        .binds
+        .iter()
+        .map(|bind| bind.gateway.as_str())
+        .collect();
+    if known.is_empty() {
+        return format!("no Gateway {gateway} is loaded; none is");
+    }
+    let known: Vec<_> = known.into_iter().collect();
+    format!(
+        "no Gateway {gateway} is loaded; there are: {} (a namespace is given with -n)",
+        known.join(", ")
+    )
+}
+
+fn cut(mut dump: Dump, gateway: &str) -> Dump {
+    dump.binds.retain(|bind| bind.gateway == gateway);
+    dump.listeners
+        .retain(|listener| listener.gateway == gateway);
+    let listeners: BTreeSet<&str> = dump.listeners.iter().map(|it| it.key.as_str()).collect();
+    dump.routes
+        .retain(|route| listeners.contains(route.listener.as_str()));
+    let targets = targets(&dump.routes);
+    dump.services
+        .retain(|service| targets.contains(&service.key));
+    dump.backends
+        .retain(|backend| targets.contains(&backend.key));
+    let services: BTreeSet<&str> = dump.services.iter().map(|it| it.key.as_str()).collect();
+    dump.workloads.retain(|workload| {
+        workload
+            .serves
+            .iter()
+            .any(|it| services.contains(it.service.as_str()))
+    });
+    let routes: BTreeSet<String> = dump
+        .routes
+        .iter()
+        .map(|route| Key::of(&route.key).object())
+        .collect();
+    dump.policies.retain(|policy| match &policy.target {
+        PolicyTarget::Gateway { gateway: target } => target == gateway,
+        PolicyTarget::ListenerSet { listener_set } => {
+            let prefix = format!("ListenerSet/{listener_set}/");
+            listeners.iter().any(|key| key.starts_with(&prefix))
+        }
+        PolicyTarget::Listener { listener } => listeners.contains(listener.as_str()),
+        PolicyTarget::Route { route } | PolicyTarget::Rule { route, .. } => routes.contains(route),
+        PolicyTarget::Service { service } => targets.contains(service),
+        PolicyTarget::Backend { backend } => targets.contains(backend),
+    });
+    dump
+}
+
+/// Keys of the services and backends that routes send requests to, mirrors included.
+pub(super) fn targets(routes: &[Route]) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    for route in routes {
+        let mirrored = |filters: &Filters| -> Vec<Target> {
+            filters
+                .mirrors
+                .iter()
+                .map(|mirror| mirror.target.clone())
+                .collect()
+        };
+        let mut all = mirrored(&route.filters);
+        for backend in &route.backends {
+            all.push(backend.target.clone());
+            all.extend(mirrored(&backend.filters));
+        }
+        keys.extend(all.into_iter().filter_map(|target| match target {
+            Target::Service { service, .. } => Some(service),
+            Target::Backend { backend } => Some(backend),
+            Target::Invalid { .. } => None,
+        }));
+    }
+    keys
+}

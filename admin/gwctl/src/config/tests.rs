@@ -1,0 +1,104 @@
+use admin_types::dump::Dump;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::scope::Scope;
+use super::{all, backends, diff, listeners, policies, routes};
+use crate::args::AllOutput;
+use crate::source::decode;
+
+const DUMP: &str = include_str!("../../tests/dump.json");
+const ESCAPE: char = '\u{1b}';
+
+/// Everything that is shown of a dump in text.
+fn shown(dump: Dump) -> String {
+    let scope = Scope { dump };
+    let mut text = Vec::new();
+    let out = &mut text;
+    for form in [AllOutput::Short, AllOutput::Json] {
+        all::write(&scope, form, out).expect("memory");
+    }
+    let dump = &scope.dump;
+    for every in [true, false] {
+        let rows = backends::rows(&scope, every);
+        backends::table(&rows).write(out).expect("memory");
+    }
+    routes::table(&dump.routes).write(out).expect("memory");
+    policies::table(&dump.policies).write(out).expect("memory");
+    let table = listeners::table(&dump.listeners, &dump.binds);
+    table.write(out).expect("memory");
+    diff::between(dump, &Dump::default(), out).expect("memory");
+    String::from_utf8(text).expect("text")
+}
+
+/// The values within a value, itself first.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
+}
+
+/// Puts another value into the place of the one at `at`.
+fn replace(value: &mut Value, at: &mut usize, with: &Value) {
+    if *at == 0 {
+        *value = with.clone();
+    }
+    let Some(next) = at.checked_sub(1) else {
+        *at = usize::MAX;
+        return;
+    };
+    *at = next;
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|it| replace(it, at, with)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| replace(it, at, with)),
+        _ => {}
+    }
+}
+
+fn odd() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(null)),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!("\u{1b}[2J\n///")),
+        Just(json!("")),
+        Just(json!(u64::MAX)),
+        Just(json!(-1)),
+        Just(json!(1e308)),
+    ]
+}
+
+#[test]
+fn nothing_in_a_dump_steers_the_terminal() {
+    let text = DUMP.replace("web", "w\\u001b[2J\\u009beb");
+    let dump = decode(text.as_bytes(), "dump.json").expect("a dump");
+    let shown = shown(dump);
+    assert!(shown.contains("w?[2J?eb"), "{shown}");
+    assert!(shown.chars().all(|c| c != ESCAPE));
+}
+
+proptest! {
+    #[test]
+    fn any_value_anywhere_is_shown_or_refused(at in any::<prop::sample::Index>(), with in odd()) {
+        let mut value: Value = serde_json::from_str(DUMP).expect("JSON");
+        let mut at = at.index(count(&value));
+        replace(&mut value, &mut at, &with);
+        if let Ok(dump) = decode(value.to_string().as_bytes(), "dump.json") {
+            let text = shown(dump);
+            prop_assert!(text.chars().all(|c| c != ESCAPE));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_shown_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut bytes = DUMP.as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(dump) = decode(&bytes, "dump.json") {
+            shown(dump);
+        }
+        prop_assert!(decode(&DUMP.as_bytes()[..at], "dump.json").is_err());
+    }
+}

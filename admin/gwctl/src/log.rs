@@ -1,0 +1,50 @@
+//! `gwctl log`: shows or sets the log level.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use anyhow::Result;
+
+use crate::args::LogArgs;
+use crate::output::line;
+use crate::source::Source;
+
+/// Prints the level in force, after setting it where one is given.
+///
+/// # Errors
+/// The gateway refuses the level, or cannot be asked.
+pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let client = source.server()?;
+    let answer = match &args.level {
+        Some(level) => client.post(&format!("/logging?level={}", escaped(level)))?,
+        None => client.get("/logging")?,
+    };
+    let answer = String::from_utf8_lossy(&answer);
+    answer.lines().try_for_each(|text| line(text, out))
+}
+
+/// As a value in a query: everything but plain characters escaped.
+pub(crate) fn escaped(text: impl AsRef<[u8]>) -> String {
+    let mut escaped = String::new();
+    for &byte in text.as_ref() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_could_end_a_value_is_escaped() {
+        assert_eq!(
+            escaped("info,proxy::x=debug&a b"),
+            "info%2Cproxy%3A%3Ax%3Ddebug%26a%20b"
+        );
+    }
+}

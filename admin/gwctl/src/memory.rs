@@ -1,0 +1,106 @@
+//! `gwctl memory`: where memory is.
+
+use std::io::Write;
+
+use admin_types::memory::Memory;
+use anyhow::Result;
+
+use crate::args::{MemoryArgs, Output};
+use crate::output;
+use crate::source::Source;
+use crate::table::Table;
+
+/// Prints what process, allocator and control group say.
+///
+/// # Errors
+/// The gateway cannot be asked.
+pub(crate) fn run(args: &MemoryArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let memory: Memory = source.json("/memory")?;
+    match args.output {
+        Output::Table => table(&memory).write(out).map_err(Into::into),
+        Output::Yaml => output::yaml(&memory, out),
+        Output::Json => output::json(&memory, out),
+    }
+}
+
+fn table(memory: &Memory) -> Table<3> {
+    let mut table = Table::new(["WHERE", "WHAT", "VALUE"]);
+    let mut row = |place: &str, what: &str, value: Option<String>| {
+        if let Some(value) = value {
+            table.row([place.to_owned(), what.to_owned(), value]);
+        }
+    };
+    let (process, allocator) = (&memory.process, &memory.allocator);
+    row("process", "resident", Some(bytes(process.rss)));
+    row("process", "proportional", process.pss.map(bytes));
+    row("process", "swapped", Some(bytes(process.swap)));
+    row("process", "threads", Some(process.threads.to_string()));
+    let descriptors = match process.max_fds {
+        Some(most) => format!("{} of {most}", process.fds),
+        None => process.fds.to_string(),
+    };
+    row("process", "descriptors", Some(descriptors));
+    row("allocator", "committed", Some(bytes(allocator.committed)));
+    row(
+        "allocator",
+        "most committed",
+        Some(bytes(allocator.peak_committed)),
+    );
+    row(
+        "allocator",
+        "address space",
+        Some(bytes(allocator.reserved)),
+    );
+    if let Some(group) = &memory.cgroup {
+        row("cgroup", "in use", Some(bytes(group.usage)));
+        row("cgroup", "working set", Some(bytes(group.working_set)));
+        let limit = group.limit.map_or_else(|| "none".to_owned(), bytes);
+        row("cgroup", "limit", Some(limit));
+    }
+    let heap = &memory.heap_profile;
+    let sampling = if heap.armed { "on" } else { "off" };
+    row("heap profile", "sampling", Some(sampling.to_owned()));
+    row(
+        "heap profile",
+        "live samples",
+        Some(heap.live_samples.to_string()),
+    );
+    table
+}
+
+/// `12.3 MiB`.
+fn bytes(count: u64) -> String {
+    let mut unit = "B";
+    let (mut whole, mut tenths) = (count, 0);
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if whole < 1024 {
+            break;
+        }
+        tenths = whole % 1024 * 10 / 1024;
+        whole /= 1024;
+        unit = larger;
+    }
+    if unit == "B" {
+        format!("{count} B")
+    } else {
+        format!("{whole}.{tenths} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_have_the_unit_that_suits() {
+        for (count, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.5 KiB"),
+            (64 << 20, "64.0 MiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(bytes(count), text);
+        }
+    }
+}

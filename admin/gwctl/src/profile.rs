@@ -1,0 +1,61 @@
+//! `gwctl profile`: saves a profile.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result};
+
+use crate::args::{ProfileArgs, ProfileKind};
+use crate::source::Source;
+
+/// Has a profile made, saves it, and says where and how to open it.
+///
+/// # Errors
+/// It cannot be made or saved.
+pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let format = if args.flamegraph {
+        "flamegraph"
+    } else {
+        "pprof"
+    };
+    let client = source.server()?;
+    let profile = match args.kind {
+        ProfileKind::Cpu => {
+            let seconds = args.seconds;
+            eprintln!("sampling for {seconds} s …");
+            let path = format!("/debug/pprof/profile?seconds={seconds}&format={format}");
+            client.get_slowly(&path, Duration::from_secs(u64::from(seconds)))?
+        }
+        ProfileKind::Heap => client.get(&format!("/debug/pprof/heap?format={format}"))?,
+    };
+    let path = args.output.clone().unwrap_or_else(|| name(args));
+    if path == Path::new("-") {
+        out.write_all(&profile)?;
+        return Ok(());
+    }
+    let shown = path.display();
+    fs::write(&path, &profile).with_context(|| format!("{shown} cannot be written"))?;
+    let how = if args.flamegraph {
+        "open it in a browser".to_owned()
+    } else {
+        format!("open it with `go tool pprof -http=: {shown}`, or drop it on speedscope.app")
+    };
+    writeln!(out, "{shown}: {} bytes; {how}", profile.len())?;
+    Ok(())
+}
+
+/// A name that no earlier profile has.
+fn name(args: &ProfileArgs) -> PathBuf {
+    let kind = match args.kind {
+        ProfileKind::Cpu => "cpu",
+        ProfileKind::Heap => "heap",
+    };
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let extension = if args.flamegraph { "svg" } else { "pb.gz" };
+    PathBuf::from(format!("gateway-{kind}-{now}.{extension}"))
+}

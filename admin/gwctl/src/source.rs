@@ -1,0 +1,176 @@
+//! Where answers come from: the admin server of a gateway, or a saved dump.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use admin_types::dump::{Dump, Version};
+use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
+
+use crate::args;
+use crate::client::Client;
+
+/// Where answers come from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    from: Place,
+    /// Namespace of what the user names.
+    pub(crate) namespace: String,
+    /// The dump that is named last.
+    other: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Server { address: String, timeout: Duration },
+    File(PathBuf),
+    Nowhere,
+}
+
+impl Source {
+    /// What the user asked for.
+    pub(crate) fn of(from: &args::From) -> Self {
+        let place = match (&from.local, from.file.first()) {
+            (Some(address), _) => Place::Server {
+                address: address.clone(),
+                timeout: from.timeout,
+            },
+            (None, Some(path)) => Place::File(path.clone()),
+            (None, None) => Place::Nowhere,
+        };
+        Self {
+            from: place,
+            namespace: from.namespace.clone(),
+            other: from.file.last().cloned(),
+        }
+    }
+
+    /// The dump that is named last, beside the first place.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    pub(crate) fn other_dump(&self) -> Result<Dump> {
+        let path = self.other.as_ref().context(NOWHERE)?;
+        read(path)
+    }
+
+    /// Whether anything was named.
+    pub(crate) fn is_somewhere(&self) -> bool {
+        !matches!(self.from, Place::Nowhere)
+    }
+
+    /// A client of the admin server.
+    ///
+    /// # Errors
+    /// There is none: a saved dump was given, or nothing.
+    pub(crate) fn server(&self) -> Result<Client> {
+        match &self.from {
+            Place::Server { address, timeout } => Client::new(address, *timeout),
+            Place::File(_) => {
+                bail!(
+                    "a saved dump cannot answer this; name a running gateway with --local=HOST:PORT"
+                )
+            }
+            Place::Nowhere => bail!(NOWHERE),
+        }
+    }
+
+    /// The configuration, and how it fares.
+    ///
+    /// # Errors
+    /// It cannot be had, or is of a form that this version does not read.
+    pub(crate) fn dump(&self) -> Result<Dump> {
+        match &self.from {
+            Place::Server { .. } => decode(&self.server()?.get("/config_dump")?, "the gateway"),
+            Place::File(path) => read(path),
+            Place::Nowhere => bail!(NOWHERE),
+        }
+    }
+
+    /// An answer in JSON.
+    ///
+    /// # Errors
+    /// It cannot be had, or is something else.
+    pub(crate) fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let answer = self.server()?.get(path)?;
+        serde_json::from_slice(&answer)
+            .with_context(|| format!("the answer of {path} is not what a gateway says; is it one?"))
+    }
+}
+
+/// Reads a saved dump; `-` is stdin.
+///
+/// # Errors
+/// It cannot be read, or is none.
+fn read(path: &Path) -> Result<Dump> {
+    let mut bytes = Vec::new();
+    let name = path.display();
+    if path == Path::new("-") {
+        let read = io::stdin().take(DUMP_BYTES + 1).read_to_end(&mut bytes);
+        read.context("stdin cannot be read")?;
+    } else {
+        let file = File::open(path).with_context(|| format!("{name} cannot be opened"))?;
+        let read = file.take(DUMP_BYTES + 1).read_to_end(&mut bytes);
+        read.with_context(|| format!("{name} cannot be read"))?;
+    }
+    if bytes.len() as u64 > DUMP_BYTES {
+        bail!("{name} is larger than 1 GiB; that is no dump");
+    }
+    decode(&bytes, &name.to_string())
+}
+
+/// Larger than any dump: 1 GiB.
+const DUMP_BYTES: u64 = 1 << 30;
+
+/// Only the version of a dump, which is there whatever else has changed.
+#[derive(serde::Deserialize)]
+struct VersionAlone {
+    version: Version,
+}
+
+pub(crate) fn decode(bytes: &[u8], from: &str) -> Result<Dump> {
+    let alone: VersionAlone = serde_json::from_slice(bytes).with_context(|| {
+        format!("{from}: not a configuration dump; save one with `gwctl config all -o json`, or from /config_dump")
+    })?;
+    let format = alone.version.format;
+    if format != Version::FORMAT {
+        bail!(
+            "{from}: a dump of form {format}, written by version {}; this gwctl reads form {}: use \
+             the gwctl of that version",
+            alone.version.gateway,
+            Version::FORMAT
+        );
+    }
+    serde_json::from_slice(bytes).with_context(|| format!("{from}: a dump that is damaged"))
+}
+
+const NOWHERE: &str = "which gateway? name one that can be reached from here with \
+    --local[=HOST:PORT], or a saved dump with --file";
+
+#[cfg(test)]
+mod tests {
+    use super::decode;
+
+    #[test]
+    fn what_is_no_dump_is_refused_with_what_to_do() {
+        for (text, expected) in [
+            ("", "not a configuration dump"),
+            ("[]", "not a configuration dump"),
+            (
+                r#"{"version":{"gateway":"9.0.0","format":7}}"#,
+                "use the gwctl of that version",
+            ),
+            (
+                r#"{"version":{"gateway":"0.1.0","format":1},"routes":7}"#,
+                "damaged",
+            ),
+        ] {
+            let error = decode(text.as_bytes(), "dump.json").expect_err(text);
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
+        let whole = r#"{"version":{"gateway":"0.1.0","format":1},"novel":true}"#;
+        decode(whole.as_bytes(), "dump.json").expect("a field of a newer version is passed over");
+    }
+}

@@ -1,0 +1,68 @@
+//! `gwctl tasks`: what every thread is at.
+
+use std::io::Write;
+
+use admin_types::tasks::{Task, Tasks};
+use anyhow::Result;
+
+use crate::args::{Output, TasksArgs};
+use crate::output;
+use crate::source::Source;
+use crate::table::Table;
+
+/// Prints the tasks of every thread, children below their parents.
+///
+/// # Errors
+/// The gateway cannot be asked.
+pub(crate) fn run(args: &TasksArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let tasks: Tasks = source.json("/debug/tasks")?;
+    match args.output {
+        Output::Table => write(&tasks, out),
+        Output::Yaml => output::yaml(&tasks, out),
+        Output::Json => output::json(&tasks, out),
+    }
+}
+
+fn write(tasks: &Tasks, out: &mut dyn Write) -> Result<()> {
+    let mut table = Table::new(["THREAD", "TASK", "STATE", "SINCE", "POLLS", "DETAIL"]);
+    for shard in &tasks.shards {
+        let thread = format!("shard {}", shard.id);
+        if shard.stuck {
+            let since = format!("{}ms", shard.heartbeat_ms);
+            let detail = "no answer within 100 ms; its last sign of life is that old".to_owned();
+            let (none, stuck) = (String::new(), "STUCK".to_owned());
+            table.row([thread, none.clone(), stuck, since, none, detail]);
+            continue;
+        }
+        rows(&thread, &shard.tasks, 0, &mut table);
+        if shard.omitted > 0 {
+            let more = format!("and {} more", shard.omitted);
+            table.row([
+                thread,
+                more,
+                String::new(),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
+        }
+    }
+    rows("admin", &tasks.admin, 0, &mut table);
+    rows("xds", &tasks.xds, 0, &mut table);
+    table.write(out)?;
+    Ok(())
+}
+
+fn rows(thread: &str, tasks: &[Task], depth: usize, table: &mut Table<6>) {
+    for task in tasks {
+        table.row([
+            thread.to_owned(),
+            format!("{}{} {}", "  ".repeat(depth), task.kind, task.id),
+            task.state.clone(),
+            format!("{}ms", task.since_ms),
+            task.polls.to_string(),
+            task.detail.clone(),
+        ]);
+        rows(thread, &task.children, depth + 1, table);
+    }
+}

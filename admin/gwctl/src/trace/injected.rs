@@ -1,0 +1,177 @@
+//! The request that is sent to be traced.
+
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use anyhow::{Context as _, Result, anyhow};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::args::TraceArgs;
+
+/// A request, and where it goes.
+#[derive(Debug)]
+pub(crate) struct Injected {
+    address: String,
+    request: Request<Full<Bytes>>,
+}
+
+impl Injected {
+    /// What the user asked for, to a port of a host.
+    ///
+    /// # Errors
+    /// It cannot be said in HTTP.
+    pub(crate) fn of(args: &TraceArgs, url: &Uri, host: &str, port: u16) -> Result<Self> {
+        let target = url.path_and_query().map_or("/", |it| it.as_str());
+        let body = args.data.clone().unwrap_or_default();
+        let method = args.request.clone().unwrap_or(if args.data.is_some() {
+            Method::POST
+        } else {
+            Method::GET
+        });
+        let mut request = Request::builder()
+            .method(method)
+            .uri(target)
+            .body(Full::from(body))
+            .context("that is no request")?;
+        *request.headers_mut() = headers(args, url)?;
+        Ok(Self {
+            address: format!("{host}:{port}"),
+            request,
+        })
+    }
+
+    /// The id by which the gateway knows it.
+    pub(crate) fn id(&self) -> &[u8] {
+        let id = self.request.headers().get(&REQUEST_ID);
+        id.map_or(&[], HeaderValue::as_bytes)
+    }
+
+    /// Connects to where it goes.
+    ///
+    /// # Errors
+    /// Nobody is there.
+    pub(crate) async fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(&self.address).await;
+        stream.with_context(|| self.unreachable())
+    }
+
+    /// That nobody is there.
+    pub(crate) fn unreachable(&self) -> anyhow::Error {
+        anyhow!(
+            "no listener answers at {}; `gwctl config listeners` shows the ports there are",
+            self.address
+        )
+    }
+
+    /// Sends it and reads the answer to its end.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(crate) async fn send(self, connection: TcpStream) -> Result<StatusCode> {
+        let address = self.address;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
+        tokio::spawn(connection);
+        let response = sender.send_request(self.request).await;
+        let response = response.with_context(|| format!("{address} gave no answer in HTTP"))?;
+        let status = response.status();
+        let mut body = response.into_body();
+        while let Some(frame) = body.frame().await {
+            frame.with_context(|| format!("the answer of {address} broke off"))?;
+        }
+        Ok(status)
+    }
+}
+
+/// The user's headers, and those that every client sends where the user sends none.
+fn headers(args: &TraceArgs, url: &Uri) -> Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &args.headers {
+        headers.append(name.clone(), value.clone());
+    }
+    let host = url.authority().map_or("", |it| {
+        let host = it.as_str();
+        host.rsplit_once('@').map_or(host, |(_, host)| host)
+    });
+    let mut defaults = vec![
+        (HOST, HeaderValue::from_str(host)?),
+        (USER_AGENT, HeaderValue::from_static(AGENT)),
+        (ACCEPT, HeaderValue::from_static("*/*")),
+        (REQUEST_ID, fresh_id()?),
+    ];
+    if args.data.is_some() {
+        defaults.push((
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/x-www-form-urlencoded"),
+        ));
+    }
+    for (name, value) in defaults {
+        headers.entry(name).or_insert(value);
+    }
+    Ok(headers)
+}
+
+/// An id that no other request has: each `RandomState` has random keys.
+fn fresh_id() -> Result<HeaderValue> {
+    let [high, low] = [0, 1].map(|_| RandomState::new().build_hasher().finish());
+    Ok(HeaderValue::from_str(&format!(
+        "gwctl-{high:016x}{low:016x}"
+    ))?)
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const AGENT: &str = concat!("gwctl/", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::Injected;
+    use crate::args::{Cli, Command};
+
+    fn injected(line: &str) -> Injected {
+        let line = format!("gwctl trace --local --port 80 {line}");
+        let cli = Cli::try_parse_from(line.split(' ')).expect("a command");
+        let Command::Trace(args) = cli.command else {
+            panic!("a trace");
+        };
+        let url = args.url.clone().expect("a URL");
+        Injected::of(&args, &url, "[::1]", 80).expect("a request")
+    }
+
+    fn header<'a>(injected: &'a Injected, name: &str) -> Option<&'a str> {
+        let value = injected.request.headers().get(name)?;
+        value.to_str().ok()
+    }
+
+    #[test]
+    fn it_is_what_curl_would_send() {
+        let get = injected("-- http://user@shop.example:8080/a?b#c");
+        assert_eq!(get.address, "[::1]:80");
+        assert_eq!(get.request.method(), "GET");
+        assert_eq!(get.request.uri(), "/a?b");
+        assert_eq!(header(&get, "host"), Some("shop.example:8080"));
+        assert_eq!(header(&get, "content-type"), None);
+
+        let post = injected("-d x=1 -H Host:other -H a:1 -H a:2 -- shop.example");
+        assert_eq!(post.request.method(), "POST");
+        assert_eq!(post.request.uri(), "/");
+        assert_eq!(header(&post, "host"), Some("other"));
+        assert_eq!(post.request.headers().get_all("a").iter().count(), 2);
+        let form = "application/x-www-form-urlencoded";
+        assert_eq!(header(&post, "content-type"), Some(form));
+    }
+
+    #[test]
+    fn every_request_has_an_id_of_its_own() {
+        let [one, other] = [0, 1].map(|_| injected("-- http://h/"));
+        assert!(one.id().starts_with(b"gwctl-"));
+        assert_ne!(one.id(), other.id());
+        let own = injected("-H X-Request-Id:7 -- http://h/");
+        assert_eq!(own.id(), b"7");
+    }
+}

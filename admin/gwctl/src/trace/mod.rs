@@ -1,0 +1,90 @@
+//! `gwctl trace`: sends a request, and shows why it went where it went.
+//!
+//! `follow` does the I/O, `event` reads what comes, `report` makes text of it, and `plain` and
+//! `screen` show that text: the one to a file or pipe, the other in a terminal.
+
+mod event;
+mod follow;
+mod injected;
+mod plain;
+mod report;
+mod screen;
+mod sse;
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use self::injected::Injected;
+use self::report::Report;
+use crate::args::TraceArgs;
+use crate::resource::Resource;
+use crate::source::Source;
+
+/// Traces a request, and fails where the trace is not whole.
+///
+/// # Errors
+/// There is no trace.
+pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Result<ExitCode> {
+    let client = source.server()?;
+    if let Some(resource) = &args.resource {
+        check(resource, args.port, source)?;
+    }
+    let request = if let (Some(url), Some(port)) = (&args.url, args.port) {
+        Some(Injected::of(args, url, client.host(), port)?)
+    } else {
+        eprintln!("waiting {:?} for the next request …", client.timeout());
+        None
+    };
+    let mut sink = |json: &str| {
+        if args.raw {
+            writeln!(out, "{json}")?;
+        }
+        Ok(())
+    };
+    let told = follow::follow(&client, request, &mut sink)?;
+    if !args.raw {
+        show(&Report::of(&told.events), out)?;
+    }
+    Ok(match told.trouble {
+        None => ExitCode::SUCCESS,
+        Some(trouble) => {
+            eprintln!("error: {trouble}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn show(report: &Report, out: &mut dyn Write) -> Result<()> {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    if is_dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return plain::write(report, out);
+    }
+    screen::show(report)
+}
+
+/// Whether the Gateway has the port, so that the request is not sent to another one.
+fn check(resource: &Resource, port: Option<u16>, source: &Source) -> Result<()> {
+    let gateway = resource.within(&source.namespace);
+    let dump = source.dump()?;
+    let binds = dump.binds.iter().filter(|bind| bind.gateway == gateway);
+    let ports: BTreeSet<u16> = binds.map(|bind| bind.port).collect();
+    if ports.is_empty() {
+        bail!(
+            "no Gateway {gateway} is loaded; `gwctl config listeners` shows which are (a namespace \
+             is given with -n)"
+        );
+    }
+    match port {
+        Some(port) if !ports.contains(&port) => {
+            let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+            bail!(
+                "Gateway {gateway} has no listener on port {port}, but on {}",
+                ports.join(", ")
+            )
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,121 @@
+//! Where the request went: endpoints with their scores, tries and retries.
+
+use admin_types::trace::{EndpointScore, Message};
+
+use super::super::event::Seen;
+use super::{Line, Tone, messages, millis, or, tabular};
+
+/// Selections and tries, in their order.
+pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for message in messages(events) {
+        match message {
+            Message::BackendSelection {
+                backend,
+                selected,
+                endpoints,
+                truncated,
+            } => {
+                if !lines.is_empty() {
+                    lines.push(Line::plain(""));
+                }
+                lines.push(Line::heading(&format!("Endpoints of {backend}")));
+                lines.extend(table(selected.as_deref(), endpoints));
+                if *truncated {
+                    lines.push(Line::new(Tone::Faint, "and more"));
+                }
+            }
+            other => lines.extend(step(other)),
+        }
+    }
+    or(lines, "it went to no backend")
+}
+
+fn table(selected: Option<&str>, endpoints: &[EndpointScore]) -> Vec<Line> {
+    let heading = [
+        "",
+        "ENDPOINT",
+        "SCORE",
+        "HEALTH",
+        "LATENCY",
+        "IN FLIGHT",
+        "WEIGHT",
+        "NOTE",
+    ];
+    let rows = endpoints.iter().map(|it| {
+        let is_selected = selected == Some(it.endpoint.as_str());
+        let (tone, mark) = match (is_selected, it.ejected) {
+            (true, _) => (Tone::Good, "✓"),
+            (false, true) => (Tone::Bad, " "),
+            (false, false) => (Tone::Plain, " "),
+        };
+        let notes = [("tried before", it.tried), ("ejected", it.ejected)];
+        let notes: Vec<_> = notes
+            .iter()
+            .filter(|note| note.1)
+            .map(|note| note.0)
+            .collect();
+        let cells = [
+            mark.to_owned(),
+            it.endpoint.clone(),
+            format!("{:.3}", it.score),
+            format!("{:.2}", it.health),
+            format!("{:.3} ms", it.latency_ms),
+            it.in_flight.to_string(),
+            it.weight.to_string(),
+            notes.join(", "),
+        ];
+        (tone, cells)
+    });
+    let mut lines = tabular(heading, rows);
+    if selected.is_none() {
+        lines.push(Line::new(Tone::Bad, "none of them takes the request"));
+    }
+    lines
+}
+
+/// A try's beginning or end, or what followed from it.
+fn step(message: &Message) -> Option<Line> {
+    Some(match message {
+        Message::BackendCallStart {
+            attempt,
+            endpoint,
+            reused,
+            connect_micros,
+        } => {
+            let how = match (reused, connect_micros) {
+                (true, _) => "on a connection used before".to_owned(),
+                (false, Some(micros)) => format!("on a new connection ({})", millis(*micros)),
+                (false, None) => "on a new connection".to_owned(),
+            };
+            Line::plain(&format!("try {attempt}: {endpoint}, {how}"))
+        }
+        Message::BackendCallResult {
+            attempt,
+            status,
+            reason,
+            ..
+        } => {
+            let end = match (status, reason) {
+                (_, Some(reason)) => reason.clone(),
+                (Some(status), None) => format!("answered {status}"),
+                (None, None) => "ended without an answer".to_owned(),
+            };
+            let tone = match (status, reason) {
+                (_, Some(_)) | (None, None) => Tone::Bad,
+                (Some(500..), None) => Tone::Warning,
+                (Some(_), None) => Tone::Good,
+            };
+            Line::new(tone, &format!("try {attempt}: {end}"))
+        }
+        Message::Retry { retried, reason } => {
+            let (tone, what) = if *retried {
+                (Tone::Warning, "retried")
+            } else {
+                (Tone::Plain, "not retried")
+            };
+            Line::new(tone, &format!("{what}: {reason}"))
+        }
+        _ => return None,
+    })
+}

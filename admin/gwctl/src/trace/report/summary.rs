@@ -1,0 +1,159 @@
+//! The whole at a glance.
+
+use admin_types::trace::{Finished, Message, PolicyOutcome, Request};
+
+use super::super::event::Seen;
+use super::{Line, Tone, messages, millis};
+
+/// What it is about in one line, and the summary.
+pub(super) fn lines(events: &[Seen]) -> (Line, Vec<Line>) {
+    let mut facts = Facts::default();
+    for message in messages(events) {
+        facts.note(message);
+    }
+    (facts.title(), facts.lines())
+}
+
+#[derive(Default)]
+struct Facts<'a> {
+    request: Option<&'a Request>,
+    client: Option<&'a str>,
+    listener: Option<&'a str>,
+    route: Option<&'a str>,
+    policies: Vec<String>,
+    backend: Option<&'a str>,
+    endpoint: Option<&'a str>,
+    finished: Option<&'a Finished>,
+    relayed: Option<(u64, u64, Option<&'a str>)>,
+    lost: u64,
+}
+
+impl<'a> Facts<'a> {
+    fn note(&mut self, message: &'a Message) {
+        match message {
+            Message::RequestStarted { client, .. } | Message::ConnectionStarted { client, .. } => {
+                self.client = Some(client);
+            }
+            Message::RequestSnapshot(request) => self.request = Some(request),
+            Message::ListenerSelection { selected, .. } => self.listener = selected.as_deref(),
+            Message::RouteSelection { selected, .. } => self.route = selected.as_deref(),
+            Message::Policy {
+                kind,
+                outcome: PolicyOutcome::Applied,
+                ..
+            } => self.policies.push(kind.clone()),
+            Message::PolicySelection { policies } => self.policies.extend_from_slice(policies),
+            Message::AuthorizationResult { by, allowed, .. } => {
+                let denied = if *allowed { "" } else { " (denied)" };
+                self.policies.push(format!("{by}{denied}"));
+            }
+            Message::BackendSelection {
+                backend, selected, ..
+            } => {
+                self.backend = Some(backend);
+                self.endpoint = selected.as_deref();
+            }
+            Message::RequestFinished(finished) => self.finished = Some(finished),
+            Message::ConnectionFinished {
+                bytes_in,
+                bytes_out,
+                reason,
+            } => self.relayed = Some((*bytes_in, *bytes_out, reason.as_deref())),
+            Message::EventsLost { count } => self.lost = self.lost.saturating_add(*count),
+            _ => {}
+        }
+    }
+
+    fn title(&self) -> Line {
+        let asked = match (self.request, self.client) {
+            (Some(it), _) => format!("{} {}{}", it.method, it.host, it.path),
+            (None, Some(client)) => format!("a connection of {client}"),
+            (None, None) => "a request".to_owned(),
+        };
+        let (tone, end) = self.end();
+        Line::new(tone, &format!("{asked}: {end}"))
+    }
+
+    /// How it ended.
+    fn end(&self) -> (Tone, String) {
+        if let Some((_, _, reason)) = self.relayed {
+            return match reason {
+                None => (Tone::Good, "relayed".to_owned()),
+                Some(reason) => (Tone::Bad, reason.to_owned()),
+            };
+        }
+        let Some(finished) = self.finished else {
+            return (Tone::Warning, "not over".to_owned());
+        };
+        let reason = finished.reason.as_deref();
+        let reason = reason.map_or_else(String::new, |reason| format!(", {reason}"));
+        let (tone, status) = match finished.status {
+            0 => (Tone::Bad, "no answer".to_owned()),
+            status @ ..400 => (Tone::Good, status.to_string()),
+            status @ 400..500 => (Tone::Warning, status.to_string()),
+            status => (Tone::Bad, status.to_string()),
+        };
+        (tone, format!("{status}{reason}"))
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let mut line = |tone, name: &str, text: String| {
+            lines.push(Line::new(tone, &format!("{name:10}{text}")));
+        };
+        if let Some(it) = self.request {
+            let text = format!("{} {}{}  {}", it.method, it.host, it.path, it.protocol);
+            line(Tone::Plain, "request", text);
+        }
+        if let Some(client) = self.client {
+            line(Tone::Plain, "client", client.to_owned());
+        }
+        let (tone, end) = self.end();
+        line(tone, "status", end);
+        for (name, chosen) in [("listener", self.listener), ("route", self.route)] {
+            if self.request.is_some() {
+                let tone = chosen.map_or(Tone::Bad, |_| Tone::Good);
+                line(tone, name, chosen.unwrap_or("none").to_owned());
+            }
+        }
+        if !self.policies.is_empty() {
+            line(Tone::Plain, "policies", self.policies.join(", "));
+        }
+        if let Some(backend) = self.backend {
+            line(Tone::Plain, "backend", backend.to_owned());
+            let tone = self.endpoint.map_or(Tone::Bad, |_| Tone::Good);
+            line(tone, "endpoint", self.endpoint.unwrap_or("none").to_owned());
+        }
+        self.numbers(&mut line);
+        lines
+    }
+
+    fn numbers(&self, line: &mut dyn FnMut(Tone, &str, String)) {
+        if let Some(it) = self.finished {
+            let tone = if it.retries > 0 {
+                Tone::Warning
+            } else {
+                Tone::Plain
+            };
+            line(tone, "retries", it.retries.to_string());
+            let upstream = it.upstream_micros.map_or_else(String::new, |upstream| {
+                format!(", of which {} for the backend's head", millis(upstream))
+            });
+            let time = format!("{}{upstream}", millis(it.duration_micros));
+            line(Tone::Plain, "time", time);
+        }
+        let bytes = self
+            .relayed
+            .map(|(bytes_in, bytes_out, _)| (bytes_in, bytes_out));
+        if let Some((bytes_in, bytes_out)) =
+            bytes.or(self.finished.map(|it| (it.bytes_in, it.bytes_out)))
+        {
+            let text = format!("{bytes_in} from the client, {bytes_out} to it");
+            line(Tone::Plain, "bytes", text);
+        }
+        if self.lost > 0 {
+            let text = format!("{} events, which were not read in time", self.lost);
+            line(Tone::Warning, "lost", text);
+        }
+    }
+}

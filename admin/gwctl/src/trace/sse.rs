@@ -1,0 +1,128 @@
+//! Server-sent events: bytes in, comments and data out. It does no I/O.
+
+/// What a stream says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Item {
+    /// A line for nobody in particular, such as `ready`.
+    Comment(String),
+    /// The data of an event.
+    Data(String),
+}
+
+/// A line or event that is longer than any of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+/// A stream that is being read.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    line: Vec<u8>,
+    data: String,
+    ends: LineEnd,
+}
+
+/// Whether the last byte was a carriage return, of which a line feed is part.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum LineEnd {
+    #[default]
+    Other,
+    Return,
+}
+
+impl Reader {
+    /// Takes bytes as they come, and adds what they complete to `items`.
+    ///
+    /// # Errors
+    /// What comes is longer than any event.
+    pub(crate) fn feed(&mut self, bytes: &[u8], items: &mut Vec<Item>) -> Result<(), TooLong> {
+        for &byte in bytes {
+            let last = std::mem::take(&mut self.ends);
+            match byte {
+                b'\n' if last == LineEnd::Return => {}
+                b'\n' => self.end_line(items),
+                b'\r' => {
+                    self.ends = LineEnd::Return;
+                    self.end_line(items);
+                }
+                other => self.line.push(other),
+            }
+            if self.line.len() + self.data.len() > EVENT_BYTES {
+                return Err(TooLong);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, items: &mut Vec<Item>) {
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        if line.is_empty() {
+            if !self.data.is_empty() {
+                items.push(Item::Data(std::mem::take(&mut self.data)));
+            }
+            return;
+        }
+        let (field, value) = line.split_once(':').unwrap_or((&line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "" => items.push(Item::Comment(value.to_owned())),
+            "data" => {
+                if !self.data.is_empty() {
+                    self.data.push('\n');
+                }
+                self.data.push_str(value);
+            }
+            // Other fields mean nothing here.
+            _ => {}
+        }
+    }
+}
+
+/// Larger than any event: 4 MiB.
+const EVENT_BYTES: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{EVENT_BYTES, Item, Reader, TooLong};
+
+    fn read(pieces: &[&[u8]]) -> Vec<Item> {
+        let (mut reader, mut items) = (Reader::default(), Vec::new());
+        for piece in pieces {
+            reader.feed(piece, &mut items).expect("short");
+        }
+        items
+    }
+
+    #[test]
+    fn comments_and_data_come_out() {
+        let text = b": ready\r\n\r\ndata: {\"a\":\ndata: 1}\n\nevent: x\ndata:y\r\r: keepalive\n\ndata: cut";
+        let expected = [
+            Item::Comment("ready".to_owned()),
+            Item::Data("{\"a\":\n1}".to_owned()),
+            Item::Data("y".to_owned()),
+            Item::Comment("keepalive".to_owned()),
+        ];
+        assert_eq!(read(&[text]), expected);
+    }
+
+    #[test]
+    fn what_never_ends_is_too_long() {
+        let (mut reader, mut items) = (Reader::default(), Vec::new());
+        let endless = vec![b'x'; EVENT_BYTES + 1];
+        assert_eq!(reader.feed(&endless, &mut items), Err(TooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn it_does_not_matter_where_bytes_are_cut(
+            text in "(:|data: ?|x|é|\r|\n){0,60}",
+            at in any::<prop::sample::Index>(),
+        ) {
+            let bytes = text.as_bytes();
+            let (left, right) = bytes.split_at(at.index(bytes.len() + 1));
+            prop_assert_eq!(read(&[bytes]), read(&[left, right]));
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `gwctl` against the real gateway: every command that asks one.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use admin_types::trace::{Event, Message};
+use tempfile::TempDir;
+
+/// A gateway with a service of two endpoints, and one that nobody answers for.
+struct Gateway {
+    process: Child,
+    admin: u16,
+    port: u16,
+    file: PathBuf,
+    _folder: TempDir,
+}
+
+impl Gateway {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("gateway.yaml");
+        let [port, admin, dead] = free_ports();
+        fs::write(&file, configuration(port, origin(), dead)).expect("a file");
+        let process = Command::new(binary())
+            .args(["run", "--shards", "2", "--config"])
+            .arg(&file)
+            .arg(format!("--admin-address=127.0.0.1:{admin}"))
+            .args(["--metrics-address=off", "--readiness-address=off"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the gateway starts");
+        let gateway = Self {
+            process,
+            admin,
+            port,
+            file,
+            _folder: folder,
+        };
+        gateway.wait_until_it_listens();
+        gateway
+    }
+
+    fn wait_until_it_listens(&self) {
+        let until = Instant::now() + Duration::from_secs(30);
+        for port in [self.admin, self.port] {
+            while TcpStream::connect(("127.0.0.1", port)).is_err() {
+                assert!(Instant::now() < until, "it does not listen on {port}");
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    /// What a command line prints, and its exit code.
+    fn gwctl(&self, line: &str) -> (Option<i32>, String, String) {
+        let line = line.replace("PORT", &self.port.to_string());
+        let line = line.replace("FILE", &self.file.display().to_string());
+        let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+            .arg(format!("--local=127.0.0.1:{}", self.admin))
+            .args(line.split_whitespace())
+            .output()
+            .expect("it runs");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    }
+
+    fn says(&self, line: &str) -> String {
+        let (code, out, err) = self.gwctl(line);
+        assert_eq!(code, Some(0), "{line}: {err}");
+        out
+    }
+
+    fn trace(&self, line: &str) -> Vec<Event> {
+        let out = self.says(&format!("trace --raw {line}"));
+        let events = out.lines().map(serde_json::from_str);
+        events
+            .collect::<Result<_, _>>()
+            .expect("JSON Lines of events")
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The gateway beside our own binary. Tests of the whole workspace have built it; where ours alone
+/// are run, an old one will do, and where there is none it is built.
+fn binary() -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_gwctl")).with_file_name("gateway");
+    if !path.exists() {
+        let mut cargo = Command::new(env!("CARGO"));
+        // What cargo says of our own package would make it build everything again.
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PKG")) {
+            cargo.env_remove(name);
+        }
+        let built = cargo
+            .args(["build", "--package", "proxy", "--bin", "gateway"])
+            .status();
+        assert!(built.expect("cargo runs").success(), "the gateway builds");
+        assert!(path.exists(), "build the gateway first, with this profile");
+    }
+    path
+}
+
+/// Ports that are free now, all at once, so that they differ.
+fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    let sockets = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    sockets.map(|socket| socket.local_addr().expect("its address").port())
+}
+
+/// Answers every request with 200 and `hello`.
+fn origin() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut head = [0; 4096];
+                while stream.read(&mut head).is_ok_and(|read| read > 0) {
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+                    if stream.write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+fn configuration(port: u16, origin: u16, dead: u16) -> String {
+    format!(
+        "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {{name: edge}}
+spec:
+  gatewayClassName: gateway
+  listeners: [{{name: http, port: {port}, protocol: HTTP, hostname: '*.example'}}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {{name: shop}}
+spec:
+  parentRefs: [{{name: edge}}]
+  rules:
+  - backendRefs: [{{group: gateway-system.io, kind: Backend, name: live}}]
+  - matches: [{{path: {{type: PathPrefix, value: /dead}}}}]
+    backendRefs: [{{group: gateway-system.io, kind: Backend, name: dead}}]
+---
+apiVersion: gateway-system.io/v1alpha1
+kind: Backend
+metadata: {{name: live}}
+spec: {{addresses: [{{host: 127.0.0.1, port: {origin}}}]}}
+---
+apiVersion: gateway-system.io/v1alpha1
+kind: Backend
+metadata: {{name: dead}}
+spec: {{addresses: [{{host: 127.0.0.1, port: {dead}}}]}}
+"
+    )
+}
+
+fn status(events: &[Event]) -> Option<u16> {
+    match &events.last()?.message {
+        Message::RequestFinished(finished) => Some(finished.status),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_traced_request_is_told_from_its_beginning_to_its_end() {
+    let gateway = Gateway::start();
+    let events = gateway.trace("gateway/edge --port PORT -- http://shop.example/a?b");
+    assert!(matches!(events[0].message, Message::RequestStarted { .. }));
+    assert_eq!(status(&events), Some(200));
+    let chosen = events.iter().find_map(|event| match &event.message {
+        Message::RouteSelection { selected, .. } => selected.as_deref(),
+        _ => None,
+    });
+    assert!(
+        chosen.is_some_and(|it| it.starts_with("HTTPRoute/default/shop")),
+        "{events:?}"
+    );
+
+    let text = gateway.says("trace --port PORT -X DELETE -- shop.example/dead");
+    assert!(text.contains("DELETE shop.example/dead"), "{text}");
+    assert!(text.contains("503"), "{text}");
+    let text = gateway.says("trace --port PORT -- http://elsewhere.test/");
+    assert!(text.contains("404"), "{text}");
+    assert!(text.contains("listener  none"), "{text}");
+}
+
+#[test]
+fn a_trace_catches_no_other_request() {
+    let gateway = Gateway::start();
+    let port = gateway.port;
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let others = thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+            let request = b"GET /other HTTP/1.1\r\nhost: shop.example\r\nconnection: close\r\n\r\n";
+            stream.write_all(request).expect("it reads");
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    for _ in 0..5 {
+        let events = gateway.trace("--port PORT -- http://shop.example/ours");
+        let paths = events.iter().filter_map(|event| match &event.message {
+            Message::RequestSnapshot(request) => Some(request.path.as_str()),
+            _ => None,
+        });
+        assert_eq!(paths.collect::<Vec<_>>(), ["/ours"]);
+    }
+    // Without a request of its own, it takes what comes.
+    let events = gateway.trace("--next");
+    assert_eq!(status(&events), Some(200));
+    drop(stop);
+    others.join().expect("the other client ends");
+}
+
+#[test]
+fn a_trace_that_cannot_be_says_why() {
+    let gateway = Gateway::start();
+    let [unused] = free_ports();
+    for (line, expected) in [
+        (
+            format!("trace --port {unused} -- http://shop.example/"),
+            "no listener answers",
+        ),
+        (
+            format!("trace edge --port {unused} -- http://h/"),
+            "no listener on port",
+        ),
+        (
+            "trace nobody --port PORT -- http://h/".to_owned(),
+            "no Gateway default/nobody",
+        ),
+        ("trace --next --timeout 100ms".to_owned(), "within 100ms"),
+    ] {
+        let (code, out, err) = gateway.gwctl(&line);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{line}: {err}");
+        assert!(err.contains(expected), "{line}: {err}");
+    }
+}
+
+#[test]
+fn what_is_loaded_is_shown() {
+    let gateway = Gateway::start();
+    for (line, expected) in [
+        ("config all edge", "HTTPRoute/default/shop rule 0"),
+        ("config all -o yaml", "gateway: default/edge"),
+        ("config backends", "Backend  dead"),
+        ("config routes", "/dead"),
+        ("config listeners", "*.example"),
+        ("config policies", "KIND"),
+        ("config diff --config FILE", "nothing would change"),
+        ("log", "current log level is "),
+        ("log --level warn", "current log level is warn"),
+        ("tasks", "shard 1"),
+        ("memory", "heap profile  sampling"),
+        ("version", "configuration in force: number"),
+        ("check FILE", "1 listeners and 2 rules would be served"),
+    ] {
+        let text = gateway.says(line);
+        assert!(text.contains(expected), "{line}: {text}");
+    }
+    let (code, _, err) = gateway.gwctl("log --level info=loud");
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        gateway.says("log").contains("warn"),
+        "the level in force is unchanged"
+    );
+    let heap = gateway.says("profile heap --flamegraph -o -");
+    assert!(heap.contains("<svg"), "{heap:.100}");
+}
+
+#[test]
+fn what_would_change_is_shown() {
+    let gateway = Gateway::start();
+    let yaml = fs::read_to_string(&gateway.file).expect("our file");
+    let other = gateway.file.with_file_name("other.yaml");
+    fs::write(&other, yaml.replace("/dead", "/gone")).expect("a file");
+    let text = gateway.says(&format!("config diff --config {}", other.display()));
+    assert!(text.contains("~ route HTTPRoute/default/shop/1"), "{text}");
+    assert!(text.contains("/gone"), "{text}");
+
+    let saved = gateway.file.with_file_name("saved.json");
+    fs::write(&saved, gateway.says("config all -o json")).expect("a file");
+    let text = gateway.says(&format!("config diff --file {}", saved.display()));
+    assert!(!text.contains("route "), "{text}");
+}

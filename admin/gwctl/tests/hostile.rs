@@ -1,0 +1,223 @@
+//! Servers that are none, or mean ill: `gwctl` never hangs, and says what to do next.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a run came to.
+struct Run {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// Runs a command line, and fails where it takes longer than any wait that is asked for.
+fn gwctl(line: &str) -> Run {
+    let started = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+        .args(line.split_whitespace())
+        .output()
+        .expect("it runs");
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(20), "{line}: took {took:?}");
+    Run {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// A server that does this with every connection, once a request's head is there.
+fn server(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address").to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let answer = answer.clone();
+            thread::spawn(move || {
+                let mut stream = stream;
+                let mut head = Vec::new();
+                let mut byte = [0];
+                while !head.ends_with(b"\r\n\r\n") {
+                    match stream.read(&mut byte) {
+                        Ok(1) => head.push(byte[0]),
+                        _ => return,
+                    }
+                }
+                answer(stream);
+            });
+        }
+    });
+    address
+}
+
+/// Writes a text, and the second one again and again until the client has left.
+fn forever(stream: &mut TcpStream, first: &str, again: &str, pause: Duration) {
+    let mut text = first;
+    while stream.write_all(text.as_bytes()).is_ok() {
+        thread::sleep(pause);
+        text = again;
+    }
+}
+
+const PAUSE: Duration = Duration::from_millis(10);
+const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: ready\n\n";
+
+fn hear_nothing(mut stream: TcpStream) {
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_server_that_never_answers_is_not_waited_for() {
+    let address = server(hear_nothing);
+    for command in [
+        "config all",
+        "config backends",
+        "log",
+        "log --level debug",
+        "profile heap -o -",
+        "tasks",
+        "memory",
+        "version",
+        "trace --next",
+        "trace --port 1 -- http://h/",
+        "trace shop --port 1 -- http://h/",
+    ] {
+        let run = gwctl(&format!("--local={address} --timeout 200ms {command}"));
+        assert_eq!(run.code, Some(1), "{command}: {}", run.err);
+        assert!(run.err.contains("--timeout"), "{command}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_server_that_trickles_is_not_waited_for() {
+    let heads = server(|mut stream| forever(&mut stream, "HTTP/1.1 200 OK\r\n", "a: b\r\n", PAUSE));
+    let bodies = server(|mut stream| {
+        let head = "HTTP/1.1 200 OK\r\n\r\n{\"version\":";
+        forever(&mut stream, head, " ", PAUSE);
+    });
+    for address in [heads, bodies] {
+        for command in ["config all", "memory", "trace --next"] {
+            let run = gwctl(&format!("{command} --local={address} --timeout 300ms"));
+            assert_eq!(run.code, Some(1), "{command}: {}", run.err);
+            assert!(run.err.starts_with("error: ") || run.err.contains("\nerror: "));
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_never_begins_or_ends_is_given_up() {
+    let silent = server(|mut stream| forever(&mut stream, EVENTS, ": keepalive\n\n", PAUSE));
+    let run = gwctl(&format!("trace --next --local={silent} --timeout 300ms"));
+    assert_eq!(run.code, Some(1));
+    assert!(
+        run.err.contains("saw no such request within 300ms"),
+        "{}",
+        run.err
+    );
+
+    let endless = server(|mut stream| {
+        let event = "data: {\"message\":{\"type\":\"novel\"}}\n\n";
+        let first = format!("{EVENTS}{event}");
+        forever(&mut stream, &first, ": keepalive\n\n", PAUSE);
+    });
+    let run = gwctl(&format!(
+        "trace --next --raw --local={endless} --timeout 300ms"
+    ));
+    assert_eq!(run.code, Some(1));
+    assert_eq!(run.out, "{\"message\":{\"type\":\"novel\"}}\n");
+    assert!(run.err.contains("did not end in time"), "{}", run.err);
+    let run = gwctl(&format!("trace --next --local={endless} --timeout 300ms"));
+    assert!(
+        run.out.contains("novel (of a newer version)"),
+        "{}",
+        run.out
+    );
+}
+
+#[test]
+fn a_flood_of_events_is_cut_off() {
+    let flood = server(|mut stream| {
+        let event = "data: {\"message\":{\"type\":\"novel\"}}\n\n".repeat(100);
+        forever(&mut stream, EVENTS, &event, Duration::ZERO);
+    });
+    let run = gwctl(&format!("trace --next --local={flood} --timeout 10s"));
+    assert_eq!(run.code, Some(1));
+    assert!(run.err.contains("more than 10000 events"), "{}", run.err);
+    let line = server(|mut stream| {
+        let endless = "x".repeat(1 << 16);
+        forever(&mut stream, EVENTS, &endless, Duration::ZERO);
+    });
+    let run = gwctl(&format!("trace --next --local={line} --timeout 10s"));
+    assert!(run.err.contains("longer than 4 MiB"), "{}", run.err);
+}
+
+#[test]
+fn what_is_no_admin_server_is_named_so() {
+    let html = "HTTP/1.1 200 OK\r\n\r\n<html>";
+    let no_event = format!("{EVENTS}data: <html>\n\n");
+    let busy = "HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"busy\"}";
+    for (answer, command, expected) in [
+        (
+            "220 mail.example ESMTP\r\n",
+            "config all",
+            "does not speak HTTP",
+        ),
+        ("", "memory", "does not speak HTTP"),
+        (html, "config all", "not a configuration dump"),
+        (html, "tasks", "is it one?"),
+        (
+            "HTTP/1.1 404 Not Found\r\n\r\nno",
+            "log",
+            "of the same version",
+        ),
+        (&no_event, "trace --next", "is no trace"),
+        (html, "trace --next", "ended the trace before it began"),
+        (busy, "trace --next", "409 Conflict): busy"),
+    ] {
+        let answer = answer.to_owned();
+        let address = server(move |mut stream| drop(stream.write_all(answer.as_bytes())));
+        let run = gwctl(&format!("{command} --local={address} --timeout 5s"));
+        assert_eq!(run.code, Some(1), "{command}: {}", run.err);
+        assert!(run.err.contains(expected), "{command}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_request_that_no_trace_tells_of_is_said_to_be_elsewhere() {
+    let admin = server(|mut stream| forever(&mut stream, EVENTS, ": keepalive\n\n", PAUSE));
+    let other = server(|mut stream| drop(stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")));
+    let (_, port) = other.rsplit_once(':').expect("a port");
+    let run = gwctl(&format!("trace --local={admin} --port {port} -- http://h/"));
+    assert_eq!(run.code, Some(1));
+    assert!(run.err.contains("204 No Content"), "{}", run.err);
+    assert!(run.err.contains("gwctl config listeners"), "{}", run.err);
+}
+
+#[test]
+fn errors_have_their_codes() {
+    let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = unused.local_addr().expect("its address");
+    drop(unused);
+    for (line, code, expected) in [
+        ("config", 2, "Usage"),
+        ("config all --file a --file b", 2, "one place"),
+        ("config diff --file a", 2, "--config FILE"),
+        ("profile cpu --seconds 0", 2, "1..=300"),
+        ("config all", 1, "--local"),
+        ("config all --file /nowhere", 1, "cannot be opened"),
+        ("trace --file a --next", 1, "--local=HOST:PORT"),
+        ("config all --local=nowhere", 1, "HOST:PORT"),
+        ("check /nowhere", 1, "cannot be read"),
+        ("check /dev/zero", 1, "not a regular file"),
+    ] {
+        let run = gwctl(line);
+        assert_eq!(run.code, Some(code), "{line}: {}", run.err);
+        assert!(run.err.contains(expected), "{line}: {}", run.err);
+    }
+    let run = gwctl(&format!("memory --local={address}"));
+    assert_eq!(run.code, Some(1));
+    assert!(run.err.contains("is it running"), "{}", run.err);
+}

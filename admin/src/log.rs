@@ -1,0 +1,137 @@
+//! The filter of the program's own log, which can be replaced while it runs.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use thiserror::Error;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::reload;
+
+use crate::limits::FILTER_BYTES;
+
+/// The filter of the log. Clones are the same one.
+#[derive(Clone)]
+pub struct LogControl(Arc<Inner>);
+
+struct Inner {
+    replace: Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    current: Mutex<String>,
+}
+
+/// Why a text is no filter, or was not put in force.
+#[derive(Debug, Error)]
+pub enum FilterError {
+    /// It says nothing.
+    #[error("the level is empty")]
+    Empty,
+    /// It is longer than any filter has reason to be.
+    #[error("the level has {0} bytes, {FILTER_BYTES} at most")]
+    TooLong(usize),
+    /// It is a single word, and no level.
+    #[error("`{0}` is no level")]
+    NoLevel(String),
+    /// It does not parse.
+    #[error("{0}")]
+    Syntax(#[from] tracing_subscriber::filter::ParseError),
+    /// The log is gone.
+    #[error("the log takes no filter any more: {0}")]
+    Gone(#[from] reload::Error),
+}
+
+impl LogControl {
+    /// Controls the log whose filter, `current`, is behind `handle`.
+    #[must_use]
+    pub fn new<S: 'static>(handle: reload::Handle<EnvFilter, S>, current: String) -> Self {
+        Self(Arc::new(Inner {
+            replace: Box::new(move |filter| handle.reload(filter)),
+            current: Mutex::new(current),
+        }))
+    }
+
+    /// The filter in force.
+    #[must_use]
+    pub fn current(&self) -> String {
+        let current = self.0.current.lock();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the filter, by the syntax of `RUST_LOG`.
+    ///
+    /// # Errors
+    /// The text is no filter; the one in force stays.
+    pub fn replace(&self, text: &str) -> Result<(), FilterError> {
+        let filter = parse(text)?;
+        let shown = filter.to_string();
+        // Held for the whole, so that what is shown is what is in force.
+        let mut current = self
+            .0
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        (self.0.replace)(filter)?;
+        *current = shown;
+        Ok(())
+    }
+}
+
+fn parse(text: &str) -> Result<EnvFilter, FilterError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(FilterError::Empty);
+    }
+    if text.len() > FILTER_BYTES {
+        return Err(FilterError::TooLong(text.len()));
+    }
+    // A bare word would be the name of a module, whose every event is logged: nearly always, it is
+    // a level misspelt.
+    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_word && text.parse::<tracing::level_filters::LevelFilter>().is_err() {
+        return Err(FilterError::NoLevel(text.to_owned()));
+    }
+    Ok(EnvFilter::builder().parse(text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::{EnvFilter, Registry, reload};
+
+    use super::LogControl;
+
+    fn control() -> (LogControl, reload::Layer<EnvFilter, Registry>) {
+        let (layer, handle) = reload::Layer::new(EnvFilter::new("info"));
+        (LogControl::new(handle, "info".to_owned()), layer)
+    }
+
+    #[test]
+    fn a_filter_replaces_the_one_in_force() {
+        let (log, _layer) = control();
+        for text in ["debug", "warn", "off", "TRACE"] {
+            log.replace(text).expect(text);
+            assert_eq!(log.current(), text.to_lowercase());
+        }
+        log.replace("info,proxy::forward=debug").expect("a filter");
+        let current = log.current();
+        assert!(
+            current.contains("info") && current.contains("proxy::forward=debug"),
+            "{current}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_filter_leaves_the_one_in_force() {
+        let (log, _layer) = control();
+        for text in [
+            "",
+            "  ",
+            "verbose",
+            "proxy=loud",
+            "info,a=b=c",
+            "[",
+            &"a,".repeat(4096),
+        ] {
+            assert!(log.replace(text).is_err(), "{text}");
+            assert_eq!(log.current(), "info");
+        }
+    }
+}

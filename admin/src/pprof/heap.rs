@@ -1,0 +1,258 @@
+//! What allocated the memory that the process has used and still holds, as its allocator sampled it.
+
+use std::collections::HashMap;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pprof::protos::{Function, Line, Location, Profile, Sample, ValueType};
+
+use super::symbols::{Symbol, Symbols};
+use super::{ForgetsNames, Format};
+
+/// A way to an allocation, and what came of it; estimates from samples.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeapStack {
+    /// Return addresses, the innermost first.
+    pub frames: Vec<usize>,
+    /// Allocations since the start.
+    pub allocated_objects: u64,
+    /// Their bytes.
+    pub allocated_bytes: u64,
+    /// Allocations that are not freed.
+    pub live_objects: u64,
+    /// Their bytes.
+    pub live_bytes: u64,
+}
+
+/// Writes a profile of stacks of which one in `distance` bytes was sampled.
+///
+/// # Errors
+/// None that memory does not cause.
+pub fn write(stacks: &[HeapStack], distance: u32, format: Format) -> io::Result<Vec<u8>> {
+    let _forgets = ForgetsNames;
+    let mut symbols = Symbols::default();
+    match format {
+        Format::Pprof => super::gzipped(&encode(stacks, distance, &mut symbols)),
+        Format::FlameGraph => {
+            let folded = folded(stacks, &mut symbols);
+            super::flame_graph(&folded, "Heap in use", "bytes")
+        }
+    }
+}
+
+/// Live bytes by stack, from the outermost function to the innermost.
+fn folded(stacks: &[HeapStack], symbols: &mut Symbols) -> Vec<String> {
+    let mut lines = Vec::new();
+    for stack in stacks.iter().filter(|stack| stack.live_bytes > 0) {
+        let mut names = Vec::new();
+        for &frame in stack.frames.iter().rev() {
+            let functions = symbols.of(frame).iter().rev();
+            names.extend(functions.map(|symbol| symbol.name.replace(';', ",")));
+        }
+        lines.push(format!("{} {}", names.join(";"), stack.live_bytes));
+    }
+    lines.sort_unstable();
+    lines
+}
+
+fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile {
+    let mut tables = Tables::default();
+    let types = [
+        ("alloc_objects", "count"),
+        ("alloc_space", "bytes"),
+        ("inuse_objects", "count"),
+        ("inuse_space", "bytes"),
+    ];
+    let sample_type = types
+        .map(|(name, unit)| tables.value_type(name, unit))
+        .to_vec();
+    let sample = stacks
+        .iter()
+        .map(|stack| Sample {
+            location_id: stack
+                .frames
+                .iter()
+                .map(|&frame| tables.location(frame, symbols.of(frame)))
+                .collect(),
+            value: [
+                stack.allocated_objects,
+                stack.allocated_bytes,
+                stack.live_objects,
+                stack.live_bytes,
+            ]
+            .map(signed)
+            .to_vec(),
+            ..Sample::default()
+        })
+        .collect();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Profile {
+        sample_type,
+        sample,
+        period_type: Some(tables.value_type("space", "bytes")),
+        period: i64::from(distance),
+        default_sample_type: tables.string("inuse_space"),
+        time_nanos: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
+        location: tables.locations,
+        function: tables.functions,
+        string_table: tables.strings,
+        ..Profile::default()
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The tables of a profile, whose entries are named by number. Number 0 is the empty text, and no
+/// function or location.
+struct Tables {
+    strings: Vec<String>,
+    by_string: HashMap<String, i64>,
+    functions: Vec<Function>,
+    by_function: HashMap<(i64, i64), u64>,
+    locations: Vec<Location>,
+    by_address: HashMap<usize, u64>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self {
+            strings: vec![String::new()],
+            by_string: HashMap::from([(String::new(), 0)]),
+            functions: Vec::new(),
+            by_function: HashMap::new(),
+            locations: Vec::new(),
+            by_address: HashMap::new(),
+        }
+    }
+}
+
+impl Tables {
+    fn string(&mut self, text: &str) -> i64 {
+        if let Some(&number) = self.by_string.get(text) {
+            return number;
+        }
+        let number = signed(self.strings.len() as u64);
+        self.strings.push(text.to_owned());
+        self.by_string.insert(text.to_owned(), number);
+        number
+    }
+
+    fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
+        ValueType {
+            ty: self.string(name),
+            unit: self.string(unit),
+        }
+    }
+
+    fn function(&mut self, symbol: &Symbol) -> u64 {
+        let (name, file) = (self.string(&symbol.name), self.string(&symbol.file));
+        let next = self.functions.len() as u64 + 1;
+        let id = *self.by_function.entry((name, file)).or_insert(next);
+        if id == next {
+            self.functions.push(Function {
+                id,
+                name,
+                system_name: name,
+                filename: file,
+                ..Function::default()
+            });
+        }
+        id
+    }
+
+    fn location(&mut self, address: usize, symbols: &[Symbol]) -> u64 {
+        if let Some(&id) = self.by_address.get(&address) {
+            return id;
+        }
+        let id = self.locations.len() as u64 + 1;
+        let line = symbols
+            .iter()
+            .map(|symbol| Line {
+                function_id: self.function(symbol),
+                line: i64::from(symbol.line),
+            })
+            .collect();
+        self.locations.push(Location {
+            id,
+            address: address as u64,
+            line,
+            ..Location::default()
+        });
+        self.by_address.insert(address, id);
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, HeapStack, Symbols, encode, write};
+
+    /// A return address in this function.
+    #[inline(never)]
+    fn here() -> usize {
+        let mut addresses = Vec::new();
+        backtrace::trace(|frame| {
+            addresses.push(frame.ip().addr());
+            true
+        });
+        let is_here = |address: &usize| {
+            let mut symbols = Symbols::default();
+            symbols.of(*address)[0].name.ends_with("tests::here")
+        };
+        let address = addresses.into_iter().find(is_here);
+        address.expect("this function is on the stack")
+    }
+
+    fn stack(frames: Vec<usize>, live_bytes: u64) -> HeapStack {
+        HeapStack {
+            frames,
+            allocated_objects: 8,
+            allocated_bytes: 4096,
+            live_objects: 2,
+            live_bytes,
+        }
+    }
+
+    #[test]
+    fn frames_become_locations_with_names_and_lines() {
+        let stacks = [stack(vec![here(), here()], 1024), stack(vec![here()], 0)];
+        let profile = encode(&stacks, 512 * 1024, &mut Symbols::default());
+        assert_eq!(profile.sample.len(), 2);
+        assert_eq!(profile.sample[0].value, [8, 4096, 2, 1024]);
+        assert_eq!(
+            profile.sample[0].location_id,
+            [1, 1],
+            "the same address is one location"
+        );
+        let function = &profile.function[0];
+        let text = |number: i64| &profile.string_table[usize::try_from(number).expect("a number")];
+        assert!(
+            text(function.name).contains("heap::tests::here"),
+            "{}",
+            text(function.name)
+        );
+        assert!(text(function.filename).ends_with("heap.rs"));
+        let named = profile
+            .sample_type
+            .iter()
+            .map(|kind| text(kind.ty).as_str());
+        let expected = [
+            "alloc_objects",
+            "alloc_space",
+            "inuse_objects",
+            "inuse_space",
+        ];
+        assert!(named.eq(expected));
+    }
+
+    #[test]
+    fn a_flame_graph_shows_what_is_live() {
+        let svg = write(&[stack(vec![here()], 1024)], 1, Format::FlameGraph).expect("a graph");
+        let svg = String::from_utf8(svg).expect("text");
+        assert!(svg.contains("heap::tests::here"), "{svg}");
+    }
+}

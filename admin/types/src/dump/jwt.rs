@@ -1,0 +1,161 @@
+//! Who may come in by which token; keys by their ids alone, since some of them are secrets.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use xds::model;
+
+use super::Target;
+use crate::secret;
+use crate::text::of_duration;
+
+/// JSON Web Tokens that requests must or may carry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jwt {
+    /// `Strict` or `Optional`.
+    pub mode: String,
+    /// Named in the challenge of a 401.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub realm: Option<String>,
+    /// Whose tokens are believed.
+    pub providers: Vec<JwtProvider>,
+}
+
+impl From<&model::JwtPolicy> for Jwt {
+    fn from(policy: &model::JwtPolicy) -> Self {
+        Self {
+            mode: match policy.mode {
+                model::JwtMode::Strict => "Strict",
+                model::JwtMode::Optional => "Optional",
+            }
+            .to_owned(),
+            realm: policy.realm.clone(),
+            providers: policy.providers.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// One issuer of tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JwtProvider {
+    /// Its name.
+    pub name: String,
+    /// The `iss` of its tokens.
+    pub issuer: String,
+    /// A token is for one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub audiences: Vec<String>,
+    /// What its tokens are signed with.
+    pub keys: JwtKeys,
+    /// Where a token is looked for: `header:name`, `query:name` or `cookie:name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub from: Vec<String>,
+    /// Whether the backend gets the token too.
+    pub forward: bool,
+    /// Claims that the backend gets as headers: claim and header.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims_to_headers: Vec<(String, String)>,
+}
+
+/// Keys of an issuer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
+pub enum JwtKeys {
+    /// Part of the policy.
+    Inline {
+        /// The keys' ids.
+        key_ids: Vec<String>,
+    },
+    /// Fetched from a backend.
+    Backend {
+        /// Which backend.
+        target: Target,
+        /// The path.
+        path: String,
+        /// Fetched again after this.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<String>,
+    },
+    /// Fetched from elsewhere.
+    Url {
+        /// The URL; credentials in it are masked.
+        url: String,
+        /// Fetched again after this.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cache: Option<String>,
+    },
+}
+
+impl From<&model::JwtProvider> for JwtProvider {
+    fn from(provider: &model::JwtProvider) -> Self {
+        let claims = provider.claims_to_headers.iter();
+        Self {
+            name: provider.name.clone(),
+            issuer: provider.issuer.clone(),
+            audiences: provider.audiences.clone(),
+            keys: (&provider.keys).into(),
+            from: provider.from.iter().map(source).collect(),
+            forward: provider.forward == model::JwtForward::Keep,
+            claims_to_headers: claims
+                .map(|it| (it.claim.clone(), it.header.to_string()))
+                .collect(),
+        }
+    }
+}
+
+impl From<&model::JwtKeys> for JwtKeys {
+    fn from(keys: &model::JwtKeys) -> Self {
+        match keys {
+            model::JwtKeys::Inline(json) => Self::Inline {
+                key_ids: key_ids(json),
+            },
+            model::JwtKeys::Remote { location, cache } => {
+                let cache = cache.map(of_duration);
+                match location {
+                    model::JwksLocation::Backend { target, path } => Self::Backend {
+                        target: target.into(),
+                        path: secret::target(path).into_owned(),
+                        cache,
+                    },
+                    model::JwksLocation::Url(url) => Self::Url {
+                        url: secret::url(url),
+                        cache,
+                    },
+                }
+            }
+        }
+    }
+}
+
+fn source(source: &model::JwtSource) -> String {
+    match source {
+        model::JwtSource::Header { name, .. } => format!("header:{name}"),
+        model::JwtSource::Query(name) => format!("query:{name}"),
+        model::JwtSource::Cookie(name) => format!("cookie:{name}"),
+    }
+}
+
+/// The ids of a JWKS; keys without one count as `?`.
+fn key_ids(jwks: &str) -> Vec<String> {
+    let jwks: Value = serde_json::from_str(jwks).unwrap_or_default();
+    let keys = jwks["keys"].as_array().map_or(&[][..], Vec::as_slice);
+    let id = |key: &Value| key["kid"].as_str().unwrap_or("?").to_owned();
+    keys.iter().map(id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{JwtKeys, key_ids};
+    use xds::model;
+
+    #[test]
+    fn a_key_is_named_and_never_shown() {
+        let jwks =
+            r#"{"keys": [{"kty": "oct", "kid": "a", "k": "aHVzaA"}, {"kty": "oct", "k": "x"}]}"#;
+        assert_eq!(key_ids(jwks), ["a", "?"]);
+        assert_eq!(key_ids("no JSON"), Vec::<String>::new());
+        let keys = JwtKeys::from(&model::JwtKeys::Inline(jwks.to_owned()));
+        let json = serde_json::to_string(&keys).expect("JSON");
+        assert!(!json.contains("aHVzaA"), "{json}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Binds and listeners.
+
+use serde::{Deserialize, Serialize};
+use xds::model;
+
+use super::ListenerTls;
+
+/// A socket that is listened on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// Its key.
+    pub key: String,
+    /// Its address.
+    pub address: String,
+    /// Its port.
+    pub port: u16,
+    /// `tcp` or `udp`.
+    pub transport: String,
+    /// `namespace/name` of its Gateway.
+    pub gateway: String,
+}
+
+impl From<&model::Bind> for Bind {
+    fn from(bind: &model::Bind) -> Self {
+        Self {
+            key: bind.key.to_string(),
+            address: bind.address.to_string(),
+            port: bind.port.get(),
+            transport: bind.transport.as_str().to_owned(),
+            gateway: bind.gateway.to_string(),
+        }
+    }
+}
+
+/// A listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listener {
+    /// Its key.
+    pub key: String,
+    /// Key of its bind.
+    pub bind: String,
+    /// `namespace/name` of its Gateway.
+    pub gateway: String,
+    /// Its section name.
+    pub name: String,
+    /// Hosts it answers for; every host where it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// What it speaks, such as `HTTP`.
+    pub protocol: String,
+    /// How it ends TLS, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ListenerTls>,
+}
+
+impl From<&model::Listener> for Listener {
+    fn from(listener: &model::Listener) -> Self {
+        Self {
+            key: listener.key.to_string(),
+            bind: listener.bind.to_string(),
+            gateway: listener.gateway.to_string(),
+            name: listener.name.clone(),
+            hostname: listener.hostname.as_ref().map(ToString::to_string),
+            protocol: match &listener.protocol {
+                model::ListenerProtocol::Http => "HTTP",
+                model::ListenerProtocol::Https(_) => "HTTPS",
+                model::ListenerProtocol::Tls(_) => "TLS",
+                model::ListenerProtocol::TlsPassthrough => "TLSPassthrough",
+                model::ListenerProtocol::Tcp => "TCP",
+                model::ListenerProtocol::Udp => "UDP",
+            }
+            .to_owned(),
+            tls: listener.protocol.tls().map(Into::into),
+        }
+    }
+}
