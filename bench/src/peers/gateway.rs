@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use super::{Peer, Role, Wiring};
 use crate::process::{self, Running};
-use crate::scenario::{Case, Front, RouteKey};
+use crate::scenario::{Case, RouteKey, Upstream};
+use crate::tls::Certificate;
 
 /// How the gateway talks to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,17 +59,12 @@ impl Peer for Gateway {
         Ok(version.lines().next().unwrap_or("unknown").to_owned())
     }
 
-    fn unable(&self, case: &Case) -> Option<&'static str> {
-        match case.front {
-            Front::Http1 | Front::WebSocket => None,
-            Front::Tls => Some("not supported yet: TLS"),
-            Front::H2c => Some("not supported yet: HTTP/2"),
-            Front::Grpc => Some("not supported yet: gRPC"),
-        }
+    fn unable(&self, _case: &Case) -> Option<&'static str> {
+        None
     }
 
     fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        let path = wiring.write("gateway.yaml", &config(wiring))?;
+        let path = wiring.write("gateway.yaml", &config(wiring)?)?;
         let mut command = Command::new(&self.binary);
         command.args(["run", "--config"]).arg(path);
         command.args(["--shards", &wiring.workers.to_string()]);
@@ -83,7 +81,7 @@ impl Peer for Gateway {
 
     fn reload(&self, wiring: &Wiring, _running: &Running) -> Result<()> {
         // The file is watched.
-        wiring.write("gateway.yaml", &config(wiring))?;
+        wiring.write("gateway.yaml", &config(wiring)?)?;
         Ok(())
     }
 
@@ -92,23 +90,39 @@ impl Peer for Gateway {
     }
 }
 
-fn config(wiring: &Wiring) -> String {
+fn config(wiring: &Wiring) -> Result<String> {
     let mut text = String::new();
     let port = wiring.listen.port();
     let (ip, origin_port) = (wiring.origin.ip(), wiring.origin.port());
+    let listener = match &wiring.certificate {
+        Some(certificate) => {
+            secret(&mut text, certificate)?;
+            "HTTPS, tls: {certificateRefs: [{name: bench}]}"
+        }
+        None => "HTTP",
+    };
+    let protocol = match wiring.upstream {
+        Upstream::Http1 => "http",
+        Upstream::H2c => "kubernetes.io/h2c",
+    };
     let _ = write!(
         text,
         "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\n\
          metadata: {{name: bench, namespace: default}}\n\
          spec:\n  gatewayClassName: gateway\n  listeners:\n  \
-         - {{name: clients, port: {port}, protocol: HTTP}}\n\
+         - {{name: clients, port: {port}, protocol: {listener}}}\n\
          ---\napiVersion: v1\nkind: Service\nmetadata: {{name: origin, namespace: default}}\n\
-         spec: {{ports: [{{name: http, port: 80, targetPort: {origin_port}}}]}}\n\
+         spec: {{ports: [{{name: http, port: 80, targetPort: {origin_port}, \
+         appProtocol: {protocol}}}]}}\n\
          ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
          metadata: {{name: origin-1, namespace: default, \
          labels: {{kubernetes.io/service-name: origin}}}}\naddressType: IPv4\n\
          ports: [{{name: http, port: {origin_port}, protocol: TCP}}]\n\
-         endpoints: [{{addresses: [\"{ip}\"], conditions: {{ready: true}}}}]\n"
+         endpoints: [{{addresses: [\"{ip}\"], conditions: {{ready: true}}}}]\n\
+         ---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
+         metadata: {{name: unlimited, namespace: default}}\n\
+         spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: bench}}]\n  \
+         limits: {{requestsPerConnection: 1000000000}}\n"
     );
     match wiring.routes.by {
         RouteKey::Nothing => route(&mut text, "all", "", ""),
@@ -126,7 +140,18 @@ fn config(wiring: &Wiring) -> String {
             }
         }
     }
-    text
+    Ok(text)
+}
+
+fn secret(text: &mut String, certificate: &Certificate) -> Result<()> {
+    let encoded = |path: &Path| std::fs::read(path).map(|pem| STANDARD.encode(pem));
+    let (chain, key) = (encoded(&certificate.chain)?, encoded(&certificate.key)?);
+    let _ = write!(
+        text,
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: bench, namespace: default}}\n\
+         type: kubernetes.io/tls\ndata: {{tls.crt: {chain}, tls.key: {key}}}\n---\n"
+    );
+    Ok(())
 }
 
 fn route(text: &mut String, name: &str, hostnames: &str, matches: &str) {
@@ -141,9 +166,12 @@ fn route(text: &mut String, name: &str, hostnames: &str, matches: &str) {
 
 #[cfg(test)]
 mod tests {
+    use translate::admit::{self, Source};
+    use translate::{Options, translate};
+
     use super::*;
-    use crate::peers::tests::wiring;
-    use crate::scenario::Routes;
+    use crate::peers::tests::{all_wirings, wiring};
+    use crate::scenario::{Front, Routes};
 
     #[test]
     fn one_route_per_key() {
@@ -153,9 +181,25 @@ mod tests {
             (RouteKey::Hosts, 5),
             (RouteKey::Prefixes, 7),
         ] {
-            let text = config(&wiring(folder.path(), Front::Http1, Routes { by, count }));
+            let wiring = wiring(folder.path(), Front::Http1, Routes { by, count });
+            let text = config(&wiring).expect("a configuration");
             assert_eq!(text.matches("kind: HTTPRoute").count(), count);
             assert_eq!(text.matches("kind: Gateway\n").count(), 1);
+        }
+    }
+
+    #[test]
+    fn our_translation_accepts_every_configuration() {
+        let folder = tempfile::tempdir().expect("folder");
+        for wiring in all_wirings(folder.path()) {
+            let content = config(&wiring).expect("a configuration");
+            let source = Source::new("gateway.yaml", content);
+            let admitted = admit::admit(&[source]);
+            assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
+            let store = admitted.objects.into_iter().map(|(object, _)| object);
+            let translation = translate(&store.collect(), &Options::machine());
+            let unhappy: Vec<_> = translation.statuses.unhappy().collect();
+            assert!(unhappy.is_empty(), "{:?}: {unhappy:?}", wiring.front);
         }
     }
 }
