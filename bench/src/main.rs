@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod inside;
 mod load;
 mod machine;
 mod measure;

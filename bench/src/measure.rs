@@ -17,7 +17,7 @@ use crate::scenario::{Case, Loader};
 use crate::stats::count64;
 use crate::syscalls::Counter;
 use crate::tls::Certificate;
-use crate::{net, probe};
+use crate::{inside, net, probe};
 
 /// How runs are made.
 #[derive(Debug, Clone)]
@@ -36,6 +36,30 @@ pub(crate) struct Method {
     pub(crate) origin: Kind,
     /// Whether system calls are counted.
     pub(crate) count_syscalls: bool,
+}
+
+impl Method {
+    /// The cores of the proxy in `case`.
+    fn cores_of(&self, case: &Case) -> Result<Vec<usize>> {
+        let workers = self.proxy_cores.get(..case.workers);
+        let workers = workers
+            .with_context(|| format!("{} workers need as many --proxy-cores", case.workers))?;
+        let mut cores = workers.to_vec();
+        if case.apart {
+            // Workers that are told to bind themselves take the first cores there are.
+            let others = self
+                .load_cores
+                .iter()
+                .filter(|core| !workers.contains(core));
+            cores.extend(others);
+            ensure!(
+                cores.is_sorted(),
+                "{} needs --proxy-cores below --load-cores",
+                case.name()
+            );
+        }
+        Ok(cores)
+    }
 }
 
 /// Measures `peer` in `case`. Everything it writes goes below `folder`.
@@ -79,16 +103,14 @@ impl<'a> Bench<'a> {
             front: case.front,
             upstream: case.upstream,
             routes: case.routes,
+            heap_sampling: case.heap_sampling,
+            apart: case.apart,
             certificate,
             folder: folder.to_owned(),
             generation: 0,
         };
         let command = peer.prepare(&wiring)?;
-        let cores = method
-            .proxy_cores
-            .get(..case.workers)
-            .with_context(|| format!("{} workers need as many --proxy-cores", case.workers))?;
-        let proxy = Running::start(command, cores, folder, peer.name())?;
+        let proxy = Running::start(command, &method.cores_of(case)?, folder, peer.name())?;
         let mut bench = Self {
             peer,
             case,
@@ -150,23 +172,34 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Loads it, with changes of configuration where the case has them.
+    /// Loads it, with whatever the case has going on meanwhile.
     fn load(&self, duration: Duration) -> Result<Outcome> {
-        let Some(every) = self.case.churn() else {
-            return load::run(self.aim(), duration);
-        };
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let churning = scope.spawn(|| self.churn(every, &done));
+            let meanwhile = scope.spawn(|| self.meanwhile(&done));
             let outcome = load::run(self.aim(), duration);
             done.store(true, Ordering::Release);
-            let changes = churning
+            let happened = meanwhile
                 .join()
-                .map_err(|_| anyhow!("churning panicked"))??;
+                .map_err(|_| anyhow!("what went on meanwhile panicked"))??;
             let mut outcome = outcome?;
-            outcome.extra.insert(CHANGES.to_owned(), count64(changes));
+            let happened = happened.map(|(what, times)| (what.to_owned(), count64(times)));
+            outcome.extra.extend(happened);
             Ok(outcome)
         })
+    }
+
+    /// What goes on until it is `done`, and how often it happened.
+    fn meanwhile(&self, done: &AtomicBool) -> Result<Option<(&'static str, u64)>> {
+        if let Some(every) = self.case.churn() {
+            return Ok(Some((CHANGES, self.churn(every, done)?)));
+        }
+        let Some(inside) = self.case.inside else {
+            return Ok(None);
+        };
+        let looks = inside::look(inside, &self.wiring.folder, done);
+        let looks = looks.with_context(|| format!("cannot look inside ({inside:?})"))?;
+        Ok(Some((LOOKS, looks)))
     }
 
     fn churn(&self, every: Duration, done: &AtomicBool) -> Result<u64> {
@@ -255,6 +288,8 @@ fn verify_count(answered: u64, outcome: &Outcome) -> Result<()> {
 
 /// Key in [`Outcome::extra`]: how often the configuration changed.
 pub(crate) const CHANGES: &str = "configuration_changes";
+/// Key in [`Outcome::extra`]: how often an operator's question was answered, or was under way.
+const LOOKS: &str = "looks_inside";
 /// 5 000 routes take a while to parse.
 const START: Duration = Duration::from_secs(20);
 /// How long requests may trickle in after a load.

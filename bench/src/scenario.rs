@@ -38,6 +38,16 @@ pub(crate) struct Case {
     /// A configuration change every so many milliseconds while the load runs.
     #[serde(default)]
     pub(crate) churn_ms: Option<u64>,
+    /// What an operator looks at while the load runs.
+    #[serde(default)]
+    pub(crate) inside: Option<Inside>,
+    /// Whether the gateway samples allocations, as it does by itself.
+    #[serde(default = "yes")]
+    pub(crate) heap_sampling: bool,
+    /// Whether whatever serves no requests may also run on the cores of load and origin; the
+    /// workers stay on theirs.
+    #[serde(default)]
+    pub(crate) apart: bool,
     /// Peers to run; empty means all.
     #[serde(default)]
     pub(crate) peers: Vec<String>,
@@ -62,6 +72,20 @@ pub(crate) enum Front {
     WebSocket,
     /// gRPC over HTTP/2 in the clear.
     Grpc,
+}
+
+/// What an operator looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Inside {
+    /// The whole configuration, over and over.
+    Dump,
+    /// A CPU profile, all the time.
+    Profile,
+    /// A trace that is armed and never read.
+    Trace,
+    /// The metrics, each second.
+    Scrape,
 }
 
 /// What a proxy speaks to the origin.
@@ -205,6 +229,12 @@ pub(crate) enum Metric {
     /// CPU per request.
     #[default]
     Cpu,
+    /// Time per request, which is throughput the other way round.
+    Time,
+    /// Median latency.
+    P50,
+    /// The latency that one request in a hundred passes.
+    P99,
     /// Resident bytes per idle connection.
     RssPerConnection,
 }
@@ -319,6 +349,10 @@ fn one() -> usize {
     1
 }
 
+fn yes() -> bool {
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,7 +393,7 @@ mod tests {
         let cases = read_folder(&folder).expect("parse");
         let mut ids: Vec<_> = cases.iter().map(|c| c.id.as_str()).collect();
         ids.dedup();
-        let all = "S1 S1r S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15";
+        let all = "S1 S1r S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17";
         assert_eq!(ids.join(" "), all);
     }
 }

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Peer, Role, Wiring};
+use crate::inside;
 use crate::process::{self, Running};
 use crate::scenario::{Case, RouteKey, Upstream};
 use crate::tls::Certificate;
@@ -76,6 +77,20 @@ impl Peer for Gateway {
             },
         ]);
         command.args(["--access-log", "off"]);
+        for (flag, socket) in [
+            ("--admin-address", inside::ADMIN),
+            ("--metrics-address", inside::METRICS),
+            ("--readiness-address", "readiness.sock"),
+        ] {
+            let path = wiring.folder.join(socket);
+            command.arg(flag).arg(format!("unix:{}", path.display()));
+        }
+        if !wiring.heap_sampling {
+            command.args(["--heap-sampling", "off"]);
+        }
+        if wiring.apart {
+            command.args(["--pin", "always"]);
+        }
         Ok(command)
     }
 

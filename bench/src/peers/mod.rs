@@ -79,6 +79,10 @@ pub(crate) struct Wiring {
     pub(crate) upstream: Upstream,
     /// The routing table.
     pub(crate) routes: Routes,
+    /// Whether the gateway samples allocations.
+    pub(crate) heap_sampling: bool,
+    /// Whether workers are bound to cores of their own, below those of the other threads.
+    pub(crate) apart: bool,
     /// Present where clients speak TLS.
     pub(crate) certificate: Option<Certificate>,
     /// For configuration files, sockets and logs.
@@ -172,6 +176,8 @@ pub(crate) mod tests {
                 Upstream::Http1
             },
             routes,
+            heap_sampling: true,
+            apart: false,
             certificate,
             folder: folder.to_owned(),
             generation: 0,

@@ -51,7 +51,7 @@ fn case_blocks(summary: &CaseSummary<'_>) -> Result<Vec<Block>> {
         .collect();
     if !bars.is_empty() {
         let (unit, name) = match metric {
-            Metric::Cpu => ("CPU µs per request", "cpu"),
+            Metric::Cpu | Metric::Time | Metric::P50 | Metric::P99 => ("CPU µs per request", "cpu"),
             Metric::RssPerConnection => ("bytes resident per idle connection", "memory"),
         };
         let floor = summary
@@ -96,7 +96,7 @@ fn is_paced(row: &Row<'_>) -> bool {
 fn table(summary: &CaseSummary<'_>) -> Table {
     let metric = summary.metric();
     let headline = match metric {
-        Metric::Cpu => "CPU µs per request",
+        Metric::Cpu | Metric::Time | Metric::P50 | Metric::P99 => "CPU µs per request",
         Metric::RssPerConnection => "bytes per connection",
     };
     let columns = [

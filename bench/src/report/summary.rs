@@ -150,6 +150,9 @@ impl Row<'_> {
 fn value(measured: &Measured, metric: Metric) -> Option<f64> {
     match metric {
         Metric::Cpu => Some(measured.cpu_us),
+        Metric::Time => Some(measured.rate().recip()),
+        Metric::P50 => measured.latency.as_ref()?.at(0.5),
+        Metric::P99 => measured.latency.as_ref()?.at(0.99),
         Metric::RssPerConnection => measured.extra.get(RSS_PER_CONNECTION).copied(),
     }
 }

@@ -145,6 +145,9 @@ fn absolute(spread: crate::stats::Spread) -> Ratio {
 fn wording(target: &Target, found: Option<&str>) -> String {
     let what = match target.metric {
         Metric::Cpu => "CPU",
+        Metric::Time => "time per request",
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
         Metric::RssPerConnection => "memory per idle connection",
     };
     let factor = target.factor;

@@ -1,0 +1,147 @@
+//! What an operator does while requests pass: asks the gateway's admin and metrics servers, over
+//! the unix sockets that it is given in its folder.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::scenario::Inside;
+
+/// Socket of the admin server.
+pub(crate) const ADMIN: &str = "admin.sock";
+/// Socket of the metrics.
+pub(crate) const METRICS: &str = "metrics.sock";
+
+/// Looks until it is `done`; how often there was an answer, or a question under way.
+pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u64> {
+    let (socket, path, then) = match inside {
+        Inside::Dump => (ADMIN, "/config_dump", Then::Again(Duration::ZERO)),
+        Inside::Scrape => (METRICS, "/metrics", Then::Again(Duration::from_secs(1))),
+        // Longer than any run; it ends with its reader.
+        Inside::Profile => (ADMIN, "/debug/pprof/profile?seconds=60", Then::Read),
+        // No request is one of these, so it stays armed; whoever arms it does not read.
+        Inside::Trace => (
+            ADMIN,
+            "/debug/trace?count=10000&match=GET%20nowhere.bench.example/&timeout=60s",
+            Then::Leave,
+        ),
+    };
+    let mut looks = 0;
+    while !done.load(Ordering::Acquire) {
+        let mut stream = UnixStream::connect(folder.join(socket))?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
+        looks += 1;
+        if then == Then::Leave {
+            wait(Duration::MAX, done);
+            return Ok(looks);
+        }
+        if !drain(&mut stream, done).with_context(|| format!("GET {path}"))? {
+            break;
+        }
+        if let Then::Again(pause) = then {
+            wait(pause, done);
+        }
+    }
+    ensure!(looks > 0, "the load was over before there was time for it");
+    Ok(looks)
+}
+
+/// What becomes of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// It is read, and after a pause asked for again.
+    Again(Duration),
+    /// It is read.
+    Read,
+    /// It is left unread.
+    Leave,
+}
+
+/// Reads an answer to its end, or until it is `done`; whether it was all there.
+fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
+    stream.set_read_timeout(Some(LOOK_UP))?;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut first = true;
+    while !done.load(Ordering::Acquire) {
+        match stream.read(&mut buffer) {
+            Ok(0) => {
+                ensure!(!first, "there was no answer");
+                return Ok(true);
+            }
+            Ok(count) => {
+                let read = buffer.get(..count).unwrap_or_default();
+                let shown = String::from_utf8_lossy(read.get(..count.min(200)).unwrap_or_default());
+                ensure!(
+                    !first || read.starts_with(b"HTTP/1.1 200 "),
+                    "it answered {shown}"
+                );
+                first = false;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
+}
+
+fn wait(pause: Duration, done: &AtomicBool) {
+    let mut left = pause;
+    while !left.is_zero() && !done.load(Ordering::Acquire) {
+        let step = left.min(LOOK_UP);
+        std::thread::sleep(step);
+        left -= step;
+    }
+}
+
+/// How often whoever waits looks whether it is over.
+const LOOK_UP: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_question_under_way_counts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join(ADMIN)).expect("a socket");
+        let done = AtomicBool::new(false);
+        let looks = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (stream, _) = listener.accept().expect("a look");
+                let mut line = String::new();
+                BufReader::new(&stream)
+                    .read_line(&mut line)
+                    .expect("a request");
+                assert!(line.starts_with("GET /debug/trace?"), "{line}");
+                done.store(true, Ordering::Release);
+            });
+            look(Inside::Trace, folder.path(), &done).expect("nothing is read")
+        });
+        assert_eq!(looks, 1);
+    }
+
+    #[test]
+    fn an_answer_is_read_and_judged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let listener = UnixListener::bind(folder.path().join(METRICS)).expect("a socket");
+        let done = AtomicBool::new(false);
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("a look");
+                let answer = b"HTTP/1.1 503 Service Unavailable\r\n\r\n";
+                stream.write_all(answer).expect("it is read");
+            });
+            look(Inside::Scrape, folder.path(), &done).expect_err("503 is no answer")
+        });
+        assert!(format!("{error:#}").contains("503"), "{error:#}");
+    }
+}
