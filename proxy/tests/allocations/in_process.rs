@@ -14,7 +14,7 @@ use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
 use tempfile::TempDir;
 
-use crate::support::{Driver, GatewayBuilder, free_ports, gateway};
+use crate::support::{Driver, GatewayBuilder, Ports, gateway};
 
 /// A running gateway, with an access log that nobody keeps; ended when dropped.
 pub(crate) struct InProcess {
@@ -24,6 +24,7 @@ pub(crate) struct InProcess {
     sender: Sender<Event>,
     config: Option<LocalHandle>,
     _log: LogWriter,
+    _ports: Ports,
     _folder: TempDir,
 }
 
@@ -39,7 +40,7 @@ impl InProcess {
 
     /// Starts one that is configured so, on so many ports; the last one counts.
     pub(crate) fn run(driver: Driver, builder: &GatewayBuilder, ports: usize) -> Self {
-        let ports = free_ports(ports);
+        let ports = Ports::free(ports);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("gateway.yaml");
         std::fs::write(&file, builder.yaml(&ports)).expect("a file in our own folder");
@@ -65,13 +66,15 @@ impl InProcess {
             in_force: proxy::config::in_force::InForce::default(),
         };
         let config = local::start(config, published, Box::new(binder)).expect("a configuration");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports[ports.len() - 1]));
         Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, ports[ports.len() - 1])),
+            address,
             shards,
             events,
             sender,
             config: Some(config),
             _log: writer,
+            _ports: ports,
             _folder: folder,
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::support::{Origin, PATIENCE, free_ports, origin};
+use crate::support::{Origin, PATIENCE, Ports, origin};
 
 /// A kind of server.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,7 @@ pub(crate) struct Peer {
     child: Child,
     pub(crate) address: SocketAddr,
     pub(crate) origin: Origin,
+    _ports: Ports,
     _folder: TempDir,
 }
 
@@ -61,7 +62,8 @@ impl Peer {
     /// Starts it and waits until it accepts.
     pub(crate) fn start(kind: Kind) -> Self {
         let origin = origin();
-        let port = free_ports(1)[0];
+        let ports = Ports::free(1);
+        let port = ports[0];
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("peer");
         let text = kind
@@ -83,6 +85,7 @@ impl Peer {
             child,
             address,
             origin,
+            _ports: ports,
             _folder: folder,
         };
         peer.wait_until_listening(kind.name);

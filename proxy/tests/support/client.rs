@@ -163,14 +163,15 @@ impl Client {
         self.sends(format!("GET {path} HTTP/1.1\r\nHost: example.test\r\n\r\n"))
     }
 
-    /// Sends a POST with a body of known length.
+    /// Sends a POST with a body of known length, in one piece: what happens to a request whose body
+    /// is still to come is another question.
     pub(crate) fn posts(&mut self, path: &str, body: impl AsRef<[u8]>) -> &mut Self {
         let body = body.as_ref();
         let length = body.len();
-        self.sends(format!(
+        let head = format!(
             "POST {path} HTTP/1.1\r\nHost: example.test\r\nContent-Length: {length}\r\n\r\n"
-        ))
-        .sends(body)
+        );
+        self.sends([head.as_bytes(), body].concat())
     }
 
     /// Sends `bytes` in two pieces, the second a moment after the first.

@@ -69,15 +69,6 @@ impl Config {
         self.listen(name, port, fields.to_owned());
     }
 
-    /// Which ports are of UDP.
-    pub(super) fn datagrams(&self) -> Vec<bool> {
-        let of = |port| {
-            let mut listeners = self.listeners.iter();
-            listeners.any(|it| it.port == port && it.is_of("UDP"))
-        };
-        (0..self.ports).map(of).collect()
-    }
-
     /// A listener of HTTPS, on the port that all of them share.
     pub(super) fn https(
         &mut self,

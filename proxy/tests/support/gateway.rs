@@ -1,7 +1,6 @@
 //! The gateway under test: a process of its own with a configuration, a log and an end.
 
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 use super::config::Config;
 use super::log::Log;
 use super::pki::{Authority, Credential};
-use super::port::free_ports;
+use super::port::Ports;
 use super::{Client, Driver, Origin, PATIENCE, Tls, client, seccomp, tls_client};
 
 /// A gateway with one listener `http` and nothing behind it.
@@ -238,20 +237,10 @@ impl GatewayBuilder {
     /// Starts it and waits until every listener accepts.
     #[track_caller]
     pub(crate) fn start(self) -> Gateway {
-        for _ in 0..ATTEMPTS {
-            let ports = free_ports(self.config.ports);
-            let mut gateway = self.spawn(&self.yaml(&ports), ports);
-            match gateway.wait_until_listening() {
-                Ok(()) => return gateway,
-                // Another process took the port between our look and the gateway's bind.
-                Err(why) if gateway.log().to_lowercase().contains("in use") => {
-                    eprintln!("trying other ports: {why}");
-                    gateway.may_have_ended = true;
-                }
-                Err(why) => panic!("{why}\n{}", gateway.log()),
-            }
-        }
-        panic!("no free port in {ATTEMPTS} attempts");
+        let ports = Ports::free(self.config.ports);
+        let mut gateway = self.start_with(&self.yaml(&ports), &ports);
+        gateway.held.push(ports);
+        gateway
     }
 
     /// Starts it with this text for its configuration; it must end by itself.
@@ -267,11 +256,9 @@ impl GatewayBuilder {
 
     /// Starts it with this text for its configuration and listeners expected on these ports.
     #[track_caller]
-    pub(crate) fn start_with(self, yaml: &str, ports: &[u16]) -> Gateway {
+    pub(crate) fn start_with(&self, yaml: &str, ports: &[u16]) -> Gateway {
         let mut gateway = self.spawn(yaml, ports.to_vec());
-        if let Err(why) = gateway.wait_until_listening() {
-            panic!("{why}\n{}", gateway.log());
-        }
+        gateway.waits_until_listening();
         gateway
     }
 
@@ -335,7 +322,7 @@ impl GatewayBuilder {
             child,
             https: self.config.https.unwrap_or_default(),
             ports,
-            datagrams: self.config.datagrams(),
+            held: Vec::new(),
             file,
             log,
             access_log,
@@ -352,8 +339,8 @@ pub(crate) struct Gateway {
     child: Child,
     https: usize,
     ports: Vec<u16>,
-    /// Which of them are of UDP.
-    datagrams: Vec<bool>,
+    /// Those of them that are its own.
+    held: Vec<Ports>,
     file: PathBuf,
     log: Arc<Log>,
     access_log: Arc<Log>,
@@ -484,7 +471,9 @@ impl Gateway {
 
     /// Adds a port that the next configuration listens on.
     pub(crate) fn adds_port(&mut self) -> SocketAddr {
-        self.ports.extend(free_ports(1));
+        let port = Ports::free(1);
+        self.ports.extend(&*port);
+        self.held.push(port);
         self.address_of(self.ports.len() - 1)
     }
 
@@ -550,31 +539,19 @@ impl Gateway {
         }
     }
 
-    fn wait_until_listening(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + PATIENCE;
-        for index in 0..self.ports.len() {
-            let address = self.address_of(index);
-            while !self.listens_on(index) {
-                if let Some(status) = self.child.try_wait().expect("our own child") {
-                    self.may_have_ended = true;
-                    return Err(format!("the gateway ended at its start with {status}"));
-                }
-                if Instant::now() > deadline || self.log().to_lowercase().contains("in use") {
-                    return Err(format!("the gateway does not listen on {address}"));
-                }
-                std::thread::park_timeout(Duration::from_millis(2));
+    /// Waits until it says that its first configuration is in force: it has bound its ports then.
+    /// To ask a port would prove less, since whoever has it answers.
+    #[track_caller]
+    fn waits_until_listening(&mut self) {
+        let deadline = Instant::now() + PATIENCE * 3;
+        while !self.log().contains("configuration applied") {
+            if let Some(status) = self.child.try_wait().expect("our own child") {
+                self.may_have_ended = true;
+                panic!("the gateway ended at its start with {status}");
             }
+            assert!(Instant::now() < deadline, "the gateway does not start");
+            std::thread::park_timeout(Duration::from_millis(2));
         }
-        Ok(())
-    }
-
-    fn listens_on(&self, listener: usize) -> bool {
-        let address = self.address_of(listener);
-        if self.datagrams.get(listener) == Some(&true) {
-            let taken = UdpSocket::bind(address);
-            return taken.is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
-        }
-        TcpStream::connect(address).is_ok()
     }
 }
 
@@ -606,5 +583,3 @@ fn binary() -> PathBuf {
         .or(built)
         .expect("build the binary `gateway`, or name one in GATEWAY_UNDER_TEST")
 }
-
-const ATTEMPTS: usize = 5;

@@ -39,7 +39,7 @@ pub(crate) use origin::{Origin, origin, origin_on, refused, tls_origin};
 pub(crate) use pair::{Pair, Speaks, on_every_pair};
 pub(crate) use pattern::{pattern, same_bytes};
 pub(crate) use peer::{Peer, echo_peer, saying_peer, tcp_peer, udp_peer};
-pub(crate) use port::free_ports;
+pub(crate) use port::Ports;
 pub(crate) use reply::{Reply, chunked, ok, raw, status};
 pub(crate) use tls::{Asks, Tls, tls};
 pub(crate) use tls_bridge::{into_tls, out_of_tls};

@@ -1,20 +1,44 @@
-//! Ports that are free, for processes that are told theirs.
+//! Ports for processes that are told theirs.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::ops::Range;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::{Deref, Range};
 use std::process;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Ports that were free a moment ago, each given out once by this process.
+use socket2::{Domain, Socket, Type};
+
+/// Ports that nobody else is given while this lives, in this process or in another test's.
 ///
 /// They lie below those that the kernel gives to clients: with one of those, a client that waits for
 /// the listener would sooner or later be given the very port it connects to, and meet itself (TCP
 /// simultaneous open); and other clients' ports would keep the listener from binding.
-pub(crate) fn free_ports(count: usize) -> Vec<u16> {
-    std::iter::repeat_with(candidate)
-        .filter(|port| is_free(*port))
-        .take(count)
-        .collect()
+#[derive(Debug)]
+pub(crate) struct Ports {
+    numbers: Vec<u16>,
+    /// Bound, so that nobody binds them by chance, and never listening: whoever binds in order to
+    /// listen (`SO_REUSEADDR`) is not in their way. A socket that listened for a moment, to try a
+    /// port, would be open for longer in a process that is being forked, and take connections.
+    _held: Vec<Socket>,
+}
+
+impl Ports {
+    /// So many of them.
+    pub(crate) fn free(count: usize) -> Self {
+        let held = std::iter::repeat_with(candidate).filter_map(|port| Some((port, hold(port)?)));
+        let (numbers, held) = held.take(count).unzip();
+        Self {
+            numbers,
+            _held: held,
+        }
+    }
+}
+
+impl Deref for Ports {
+    type Target = [u16];
+
+    fn deref(&self) -> &[u16] {
+        &self.numbers
+    }
 }
 
 fn candidate() -> u16 {
@@ -25,8 +49,14 @@ fn candidate() -> u16 {
     RANGE.start + start.wrapping_add(next) % PORTS
 }
 
-fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
+/// Takes a port, if nobody has it.
+fn hold(port: u16) -> Option<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    socket.bind(&any.into()).ok()?;
+    // Only now: with it, we would share the port with others that hold it.
+    socket.set_reuse_address(true).expect("a socket of ours");
+    Some(socket)
 }
 
 /// Above the ports of well-known services and of the gateway itself, below Linux' ephemeral ones.

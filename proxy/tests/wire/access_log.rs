@@ -1,5 +1,7 @@
 //! The access log says what its policy wants said, whichever target names it.
 
+use std::time::Duration;
+
 use crate::support::{Driver, Gate, Gateway, Reply, gateway, on_both_drivers, origin, status};
 
 const LEVELS: [&str; 4] = [
@@ -115,11 +117,11 @@ on_both_drivers! {
         let origin = origin().replies_to("/slow", slow);
         let gateway = gateway(driver)
             .routes_to(&origin)
-            .policy("accessLog: {filter: {durationAtLeast: 200ms}}")
+            .policy("accessLog: {filter: {durationAtLeast: 3s}}")
             .start();
         let mut client = gateway.client();
         client.gets("/quick").expects(200);
-        client.gets("/slow").expects_silence();
+        client.gets("/slow").expects_silence_for(Duration::from_millis(3_100));
         gate.open();
         client.expects(200);
         let said = gateway.waits_for_access_log("path=/slow");

@@ -208,7 +208,7 @@ on_both_drivers! {
 
     fn listeners_cannot_have_the_servers_ports(driver) {
         let origin = origin();
-        let ports = crate::support::free_ports(2);
+        let ports = crate::support::Ports::free(2);
         let builder = gateway(driver).routes_to(&origin).listener("taken")
             .argument(&format!("--admin-address=127.0.0.1:{}", ports[1]));
         let yaml = builder.yaml(&ports);

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::MetadataExt;
 
-use crate::support::{Gateway, GatewayBuilder, free_ports, gateway, on_both_drivers, origin};
+use crate::support::{Gateway, GatewayBuilder, Ports, gateway, on_both_drivers, origin};
 
 /// A gateway that serves, with one more document that is wrong.
 fn with(builder: GatewayBuilder, document: &str) -> Gateway {
@@ -145,7 +145,8 @@ on_both_drivers! {
     }
 
     fn a_missing_secret_is_named_and_the_rest_works(driver) {
-        let port = free_ports(1)[0];
+        let ports = Ports::free(1);
+        let port = ports[0];
         let gateway = with(
             gateway(driver),
             &format!(

@@ -12,7 +12,6 @@ on_both_drivers! {
             .shards(2)
             .environment("RUST_LOG", "info,proxy::shard=trace")
             .start();
-        // Those that found out whether it listens have left.
         let mut clients: Vec<Client> = Vec::new();
         for _ in 0..CONNECTIONS {
             let mut client = gateway.client();
@@ -23,6 +22,9 @@ on_both_drivers! {
             .iter()
             .map(|client| client.address().port().to_string())
             .collect();
+        for port in &ports {
+            gateway.waits_for_log(&format!(":{port}\n"));
+        }
         let log = gateway.log();
         let of_shard = |shard: u8| {
             let lines = log.lines().filter(|line| {

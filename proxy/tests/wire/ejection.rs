@@ -1,5 +1,7 @@
 //! An endpoint that fails too often is put aside for a while, as the policy says; so are retries.
 
+use std::time::Duration;
+
 use crate::support::{
     Client, Driver, Gateway, Origin, gateway, ok, on_both_drivers, origin, status,
 };
@@ -49,11 +51,11 @@ on_both_drivers! {
     }
 
     fn it_comes_back_when_its_time_is_over(driver) {
-        let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, base: 300ms, max: 300ms");
+        let scene = Scene::with(driver, "Gateway/gw", "consecutiveFailures: 1, base: 3s, max: 3s");
         let (mut client, request) = scene.session_at_a_broken_endpoint();
         client.sends(&request).expects(503);
         client.sends(&request).expects(200);
-        client.expects_silence().expects_silence();
+        client.expects_silence_for(Duration::from_millis(3_200));
         client.sends(&request).expects(503);
     }
 

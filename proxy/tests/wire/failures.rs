@@ -20,7 +20,8 @@ impl Scene {
             .backend("sound", &[sound.address()])
             .rule("{matches: [{path: {value: /broken}}], backendRefs: [{@broken}]}")
             .rule("{backendRefs: [{@sound}]}")
-            .limits("responseHeadTimeout: 500ms")
+            // Whoever is sound may take their time.
+            .policy_of("Backend/broken", "limits: {responseHeadTimeout: 500ms}")
             .start();
         Self {
             gateway,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin, raw};
+use crate::support::{Gate, Reply, Tally, gateway, ok, on_both_drivers, origin, raw};
 
 on_both_drivers! {
     fn a_connection_serves_many_requests(driver) {
@@ -82,7 +82,7 @@ on_both_drivers! {
 
     fn idle_connections_end_after_the_limit(driver) {
         let origin = origin();
-        let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 300ms").start();
+        let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1500ms").start();
         let mut client = gateway.client();
         client.gets("/").expects(200);
         client.expects_close();
@@ -108,14 +108,16 @@ on_both_drivers! {
 
     fn bytes_that_follow_an_answer_are_nobodys_answer(driver) {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        let gate = Gate::default();
+        let (gate, poured) = (Gate::default(), Tally::default());
         let more = Reply::at_once().sends(answer).waits_for(&gate)
-            .sends("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison").stalls();
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n").pours(6, &poured).stalls();
         let origin = origin().replies_once(more);
         let gateway = gateway(driver).routes_to(&origin).start();
         gateway.client().gets("/").expects(200);
         gate.open();
-        std::thread::park_timeout(Duration::from_millis(50));
+        while poured.count() < 6 {
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
         assert_eq!(gateway.client().gets("/").expects(200).text(), "ok");
         assert_eq!(origin.connections(), 2);
     }
@@ -128,7 +130,7 @@ on_both_drivers! {
         for _ in 0..5 {
             // Nobody may repeat a POST.
             client.posts("/", "body").expects(200);
-            std::thread::park_timeout(Duration::from_millis(50));
+            origin.waits_for_hangup();
         }
         assert_eq!(origin.connections(), 5);
     }

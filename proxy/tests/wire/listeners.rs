@@ -1,7 +1,7 @@
 //! Listeners and Gateways that come, go and change their names: no connection is lost with them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{
     Client, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, client, gateway, on_both_drivers,
@@ -131,13 +131,11 @@ on_both_drivers! {
         let (one, two) = with_and_without(driver, &origin);
         let gateway = two.clone().start();
         for round in 0..5 {
-            let begun = Instant::now();
             gateway.reconfigure(&one);
             gateway.waits_for_applied(round * 2 + 2);
             gateway.reconfigure(&two);
             gateway.waits_for_applied(round * 2 + 3);
             gateway.waits_until_listening_on(gateway.address_of(1));
-            assert!(begun.elapsed() < Duration::from_secs(2), "after {:?}", begun.elapsed());
             client(gateway.address_of(1)).gets("/").expects(200);
         }
         assert!(!gateway.log().contains("cannot listen"), "{}", gateway.log());

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use super::admin::{asks, waits_for_readiness};
-use crate::support::{Gateway, free_ports, gateway, on_both_drivers, origin};
+use crate::support::{Gateway, PATIENCE, Ports, gateway, on_both_drivers, origin};
 
 fn scrape(gateway: &Gateway) -> HashMap<String, f64> {
     let answer = asks(gateway, "metrics", "GET", "/metrics");
@@ -30,39 +31,46 @@ fn sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str]) -> f64 {
         .sum()
 }
 
-fn assert_sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str], expected: f64) {
-    let sum = sum(metrics, name, labels);
-    assert!(
-        (sum - expected).abs() < 1e-9,
-        "{name} {labels:?} is {sum}, not {expected}"
-    );
+/// Waits until a sum comes to this: a client may have a response a moment before it is counted.
+#[track_caller]
+fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let sum = sum(&scrape(gateway), name, labels);
+        if (sum - expected).abs() < 1e-9 {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{name} {labels:?} is {sum}, not {expected}"
+        );
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }
 
 on_both_drivers! {
     fn requests_connections_and_bytes_are_counted(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
-        let accepted = sum(&scrape(&gateway), "gateway_connections_accepted_total", &[]);
         let mut client = gateway.client();
         for _ in 0..3 {
             client.posts("/", b"12345").expects(200);
         }
         client.sends("BREW / HTTP/1.1\r\nHost: a\r\n\r\n").expects(200);
-        let metrics = scrape(&gateway);
         let route = "route=\"HTTPRoute/default/route-0/0\"";
         let ok = [route, "method=\"POST\"", "status=\"200\"", "reason=\"\"", "backend=\"Backend/default/origin\""];
-        assert_sum(&metrics, "gateway_requests_total", &ok, 3.0);
-        assert_sum(&metrics, "gateway_requests_total", &["method=\"other\""], 1.0);
-        assert_sum(&metrics, "gateway_request_bytes_total", &[route], 15.0);
-        assert_sum(&metrics, "gateway_request_duration_seconds_count", &[route], 4.0);
-        assert_sum(&metrics, "gateway_connections_accepted_total", &[], accepted + 1.0);
-        assert_sum(&metrics, "gateway_active_connections", &[], 1.0);
-        assert_sum(&metrics, "gateway_active_requests", &[], 0.0);
-        assert_sum(&metrics, "gateway_upstream_connects_total", &[], 1.0);
-        assert_sum(&metrics, "gateway_upstream_connect_duration_seconds_count", &[route], 1.0);
-        assert_sum(&metrics, "gateway_upstream_connections", &["state=\"idle\""], 1.0);
-        assert_sum(&metrics, "gateway_endpoint_health", &[], 1.0);
-        assert_sum(&metrics, "gateway_build_info", &[], 1.0);
+        waits_for_sum(&gateway, "gateway_requests_total", &ok, 3.0);
+        waits_for_sum(&gateway, "gateway_requests_total", &["method=\"other\""], 1.0);
+        waits_for_sum(&gateway, "gateway_request_bytes_total", &[route], 15.0);
+        waits_for_sum(&gateway, "gateway_request_duration_seconds_count", &[route], 4.0);
+        waits_for_sum(&gateway, "gateway_connections_accepted_total", &[], 1.0);
+        waits_for_sum(&gateway, "gateway_active_connections", &[], 1.0);
+        waits_for_sum(&gateway, "gateway_active_requests", &[], 0.0);
+        waits_for_sum(&gateway, "gateway_upstream_connects_total", &[], 1.0);
+        waits_for_sum(&gateway, "gateway_upstream_connect_duration_seconds_count", &[route], 1.0);
+        waits_for_sum(&gateway, "gateway_upstream_connections", &["state=\"idle\""], 1.0);
+        waits_for_sum(&gateway, "gateway_endpoint_health", &[], 1.0);
+        waits_for_sum(&gateway, "gateway_build_info", &[], 1.0);
     }
 
     fn failures_are_counted_by_their_reason(driver) {
@@ -70,10 +78,9 @@ on_both_drivers! {
         gateway.client().gets("/b").expects(404);
         gateway.client().gets("/a").expects(500);
         gateway.client().sends("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").expects(400);
-        let metrics = scrape(&gateway);
-        assert_sum(&metrics, "gateway_requests_total", &["route=\"\"", "reason=\"no_route\""], 1.0);
-        assert_sum(&metrics, "gateway_requests_total", &["reason=\"no_valid_backend\""], 1.0);
-        assert_sum(&metrics, "gateway_refused_total", &["reason=\"malformed_head\""], 1.0);
+        waits_for_sum(&gateway, "gateway_requests_total", &["route=\"\"", "reason=\"no_route\""], 1.0);
+        waits_for_sum(&gateway, "gateway_requests_total", &["reason=\"no_valid_backend\""], 1.0);
+        waits_for_sum(&gateway, "gateway_refused_total", &["reason=\"malformed_head\""], 1.0);
     }
 
     fn series_do_not_grow_with_traffic(driver) {
@@ -106,7 +113,7 @@ on_both_drivers! {
 
     fn ready_means_that_every_listener_is(driver) {
         let origin = origin();
-        let ports = free_ports(2);
+        let ports = Ports::free(2);
         let builder = gateway(driver).routes_to(&origin).listener("taken").inspected();
         let yaml = builder.yaml(&ports);
         let taken = TcpListener::bind(("::", ports[1])).or_else(|_| TcpListener::bind(("0.0.0.0", ports[1])));

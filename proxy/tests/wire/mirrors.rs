@@ -1,7 +1,5 @@
 //! Mirrors: several of one request, and connections that are used again.
 
-use std::time::{Duration, Instant};
-
 use crate::support::{
     Driver, Gateway, Origin, Reply, chunked, gateway, ok, on_both_drivers, origin, pattern, raw,
     same_bytes,
@@ -42,7 +40,6 @@ on_both_drivers! {
         for answer in [ok("whatever"), chunked(&["what", "ever"]), ok(pattern(200_000))] {
             let (main, copy) = (origin(), origin().replies(answer));
             let gateway = mirroring(driver, &main, &copy);
-            let begun = Instant::now();
             for round in 1..=8 {
                 gateway.client().gets("/").expects(200);
                 let requests = copy.waits_for_requests(round);
@@ -50,7 +47,6 @@ on_both_drivers! {
             }
             // One that was under way when the next mirror began is no fault.
             assert!(copy.connections() < 8, "{} connections", copy.connections());
-            assert!(begun.elapsed() < Duration::from_secs(5), "after {:?}", begun.elapsed());
         }
     }
 

@@ -220,7 +220,7 @@ on_both_drivers! {
     fn who_says_nothing_for_too_long_is_reset(driver) {
         let peer = saying_peer("220");
         let gateway = carrying(driver, &[peer.address()])
-            .limits("streamIdleTimeout: 300ms")
+            .limits("streamIdleTimeout: 2s")
             .start();
         let mut stream = connect(&gateway);
         stream.read_exact(&mut [0; 3]).expect("a greeting");
@@ -232,14 +232,14 @@ on_both_drivers! {
     fn one_direction_keeps_the_other(driver) {
         let peer = tcp_peer(|mut stream| {
             for _ in 0..12 {
-                std::thread::park_timeout(Duration::from_millis(100));
+                std::thread::park_timeout(Duration::from_millis(400));
                 if stream.write_all(b".").is_err() {
                     return;
                 }
             }
         });
         let gateway = carrying(driver, &[peer.address()])
-            .limits("streamIdleTimeout: 600ms")
+            .limits("streamIdleTimeout: 3s")
             .start();
         assert_eq!(rest(&mut connect(&gateway)), b"............");
     }
@@ -248,10 +248,11 @@ on_both_drivers! {
         let peer = echo_peer();
         let gateway = carrying(driver, &[peer.address()]).start();
         let mut stream = connect(&gateway);
-        stream.set_read_timeout(Some(Duration::from_millis(1500))).expect("above zero");
         for _ in 0..2 {
             // Longer than it takes to give the buffers back.
+            stream.set_read_timeout(Some(Duration::from_millis(1500))).expect("above zero");
             assert!(stream.read(&mut [0]).is_err(), "nothing was said");
+            stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
             stream.write_all(b"again").expect("taken");
             let mut back = [0; 5];
             stream.read_exact(&mut back).expect("echoed");

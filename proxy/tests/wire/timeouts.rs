@@ -18,7 +18,8 @@ on_both_drivers! {
         }
         client.expects(408);
         client.expects_end();
-        assert!(begun.elapsed() < Duration::from_secs(3), "took {:?}", begun.elapsed());
+        // The default would be ten.
+        assert!(begun.elapsed() < Duration::from_secs(8), "took {:?}", begun.elapsed());
         assert!(origin.requests().is_empty());
     }
 
@@ -32,7 +33,6 @@ on_both_drivers! {
         let begun = Instant::now();
         client.gets("/").expects(504);
         assert!(begun.elapsed() >= Duration::from_millis(300));
-        assert!(begun.elapsed() < Duration::from_secs(3), "took {:?}", begun.elapsed());
         origin.waits_for_hangup();
         origin.now_replies(ok("ok"));
         client.gets("/").expects(200);
@@ -55,12 +55,12 @@ on_both_drivers! {
 
     fn a_slow_body_after_a_head_in_two_pieces_is_taken_in(driver) {
         let origin = origin();
-        let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 200ms").start();
+        let gateway = gateway(driver).routes_to(&origin).limits("headTimeout: 2s").start();
         let mut client = gateway.client();
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-");
         std::thread::park_timeout(Duration::from_millis(50));
         client.sends("Length: 8\r\n\r\nfore");
-        std::thread::park_timeout(Duration::from_millis(600));
+        std::thread::park_timeout(Duration::from_millis(2_500));
         client.sends("noon").expects(200);
         assert_eq!(origin.only_request().text(), "forenoon");
     }
@@ -97,7 +97,7 @@ on_both_drivers! {
         );
         let gateway = gateway(driver)
             .backend("origin", &[origin.address()])
-            .rule("{timeouts: {request: 300ms}, backendRefs: [{@origin}]}")
+            .rule("{timeouts: {request: 3s}, backendRefs: [{@origin}]}")
             .start();
         let cut = gateway.client().gets("/").expects_broken_response();
         assert_eq!(cut.status(), 200);
@@ -116,6 +116,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf").expects(408);
         client.expects_close();
+        origin.waits_for_requests(1);
         origin.waits_for_hangup();
         assert!(!origin.only_request().complete);
     }

@@ -140,7 +140,7 @@ on_both_drivers! {
     fn a_quiet_session_ends_and_is_logged(driver) {
         let peer = udp_peer(|question| vec![question.to_vec(), question.to_vec()]);
         let gateway = carrying(driver, &[peer.address()])
-            .limits("streamIdleTimeout: 500ms")
+            .limits("streamIdleTimeout: 2s")
             .start();
         let client = client(&gateway);
         assert_eq!(ask(&client, b"hello"), b"hello");

@@ -1,5 +1,7 @@
 //! Upgrades: a tunnel after 101 and never before (Pingora CVE-2026-2833).
 
+use std::time::Duration;
+
 use crate::support::{Gate, Reply, gateway, ok, on_both_drivers, origin, raw};
 
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -84,11 +86,11 @@ on_both_drivers! {
         let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
         let gateway = gateway(driver)
             .routes_to(&origin)
-            .limits("headTimeout: 200ms, keepAliveTimeout: 200ms, responseHeadTimeout: 200ms")
+            .limits("headTimeout: 1500ms, keepAliveTimeout: 1500ms, responseHeadTimeout: 1500ms")
             .start();
         let mut client = gateway.client();
         client.sends(ASK).reads_head();
-        client.expects_silence().expects_silence().expects_silence();
+        client.expects_silence_for(Duration::from_millis(2_000));
         assert_eq!(client.sends("late").reads_bytes(4), b"late");
     }
 
