@@ -3,7 +3,8 @@
 //! A case is a line `[section] title`, lines of what a client sends, and a line `=> outcome`. After
 //! preface and empty SETTINGS (unless the first line is `raw`), each line is one frame:
 //! `KIND+FLAG.. stream payload..`. Payloads are `"text"`, `0xhex`, `*N` zeros, `{name: value; ..}` as
-//! an HPACK block; `@N` claims another length. `GET n` and `POST n` are whole heads.
+//! an HPACK block; `@N` claims another length. `GET n` and `POST n` are whole heads. `WAIT outcome`
+//! sends what is behind it when that has come.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,23 +22,25 @@ on_both_drivers! {
 }
 
 fn run(driver: Driver) {
-    let origin = origin().replies(ok("ok"));
+    let origin = origin().replies(ok("hello"));
     let gateway = gateway(driver).routes_to(&origin).start();
     let cases = cases();
-    assert!(cases.len() >= 120, "only {} cases", cases.len());
+    assert!(cases.len() >= 220, "only {} cases", cases.len());
     let mut failed = Vec::new();
     for case in &cases {
         let mut peer = Peer::silent(gateway.address());
-        peer.bears_silence_of(SILENCE).sends(&case.bytes);
-        if case.finishes {
-            peer.finishes();
-        }
-        let seen = outcome(&mut peer, &case.outcomes);
-        if !case.outcomes.contains(&seen) {
-            let Case {
-                title, outcomes, ..
-            } = case;
-            failed.push(format!("{title}: {seen}, not {}", outcomes.join(" or ")));
+        peer.bears_silence_of(SILENCE);
+        for Step { bytes, outcomes } in &case.steps {
+            peer.sends(bytes);
+            if case.finishes {
+                peer.finishes();
+            }
+            let seen = outcome(&mut peer, outcomes);
+            if !outcomes.contains(&seen) {
+                let (title, outcomes) = (&case.title, outcomes.join(" or "));
+                failed.push(format!("{title}: {seen}, not {outcomes}"));
+                break;
+            }
         }
     }
     assert!(
@@ -55,9 +58,14 @@ fn run(driver: Driver) {
 /// One case.
 struct Case {
     title: String,
-    bytes: Vec<u8>,
-    /// Whether the client ends its half after that.
+    steps: Vec<Step>,
+    /// Whether the client ends its half after the only step.
     finishes: bool,
+}
+
+/// What a client sends, and what may come of it.
+struct Step {
+    bytes: Vec<u8>,
     outcomes: Vec<String>,
 }
 
@@ -83,6 +91,11 @@ fn outcome(peer: &mut Peer, expected: &[String]) -> String {
                 return format!("status {}", frame.status().unwrap_or_default());
             }
             PING if frame.flags & ACK != 0 && awaits("pong") => return "pong".to_owned(),
+            SETTINGS if frame.flags & ACK != 0 && awaits("ack") => return "ack".to_owned(),
+            DATA if awaits("data") => return format!("data {}", frame.payload.len()),
+            DATA | HEADERS if frame.flags & END_STREAM != 0 && awaits("end") => {
+                return "end".to_owned();
+            }
             _ => {}
         }
     }
@@ -134,14 +147,12 @@ fn parse(text: &str) -> Vec<Case> {
         if line.starts_with('[') {
             title = line;
             lines.clear();
-        } else if let Some(outcomes) = line.strip_prefix("=> ") {
-            let (bytes, finishes) = sent(&lines);
-            let outcomes = outcomes.split(" | ").map(str::to_owned).collect();
+        } else if line.starts_with("=> ") {
+            lines.push(line);
             cases.push(Case {
                 title: title.to_owned(),
-                bytes,
-                finishes,
-                outcomes,
+                steps: steps(&lines),
+                finishes: lines.contains(&"FIN"),
             });
         } else {
             lines.push(line);
@@ -150,16 +161,25 @@ fn parse(text: &str) -> Vec<Case> {
     cases
 }
 
-fn sent(lines: &[&str]) -> (Vec<u8>, bool) {
+/// Lines of frames up to a line of outcomes, again and again.
+fn steps(lines: &[&str]) -> Vec<Step> {
     let mut bytes = Vec::new();
     if !lines.first().is_some_and(|line| line.starts_with("raw")) {
         bytes.extend_from_slice(PREFACE);
         bytes.extend(frame(SETTINGS, 0, 0, b""));
     }
+    let mut steps = Vec::new();
     for line in lines.iter().filter(|line| **line != "FIN") {
-        bytes.extend(one(line));
+        let outcomes = line.strip_prefix("=> ").or(line.strip_prefix("WAIT "));
+        match outcomes {
+            None => bytes.extend(one(line)),
+            Some(outcomes) => steps.push(Step {
+                bytes: std::mem::take(&mut bytes),
+                outcomes: outcomes.split(" | ").map(str::to_owned).collect(),
+            }),
+        }
     }
-    (bytes, lines.contains(&"FIN"))
+    steps
 }
 
 fn one(line: &str) -> Vec<u8> {
@@ -257,7 +277,7 @@ fn fields(token: &str) -> Vec<(&str, &str)> {
         .filter(|field| !field.is_empty())
     {
         match field {
-            "GET" | "POST" | "OPTIONS" | "CONNECT" | "TRACE" => {
+            "GET" | "HEAD" | "POST" | "OPTIONS" | "CONNECT" | "TRACE" => {
                 fields.extend(crate::support::frames::request(field));
             }
             _ => {

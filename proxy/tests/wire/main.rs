@@ -34,6 +34,7 @@ mod h2_websocket;
 mod half_close;
 mod jwks;
 mod jwt;
+mod jwt_pairs;
 mod keep_alive;
 mod large_bodies;
 mod listeners;
