@@ -46,6 +46,8 @@ const STEPS: [(Pressure, Duration, Option<usize>); 4] = [
 pub(crate) struct Overload {
     /// For how many ticks in a row the loop was late enough for each step.
     late: [u32; STEPS.len()],
+    /// The step that this comes to.
+    lag: Pressure,
     /// When the kernel last had no descriptor for a connection to an endpoint.
     short: Option<Tick>,
 }
@@ -60,6 +62,9 @@ impl Overload {
                 0
             };
         }
+        let mut steps = STEPS.iter().zip(self.late).rev();
+        let reached = steps.find(|(_, late)| *late >= LATE_TICKS);
+        self.lag = reached.map_or(Pressure::Low, |((step, ..), _)| *step);
     }
 
     /// Takes note that there was no descriptor.
@@ -70,10 +75,14 @@ impl Overload {
     /// The step that is reached with so many clients where there is room for `room`.
     pub(crate) fn pressure(&self, clients: usize, room: usize, now: Tick) -> Pressure {
         let full = |percent| clients.saturating_mul(100) >= room.saturating_mul(percent);
+        let strain = self.strain(now);
+        // Asked for with every request, and hardly ever so.
+        if !full(OVERLOAD_ROOM_PERCENT[0]) {
+            return strain;
+        }
         let mut steps = STEPS.into_iter().rev();
         let by_room = steps.find(|(_, _, percent)| percent.is_some_and(full));
-        let by_room = by_room.map_or(Pressure::Low, |(step, ..)| step);
-        by_room.max(self.strain(now))
+        by_room.map_or(strain, |(step, ..)| step.max(strain))
     }
 
     /// Whether requests are refused. A room that is full is no reason: that makes no room in it.
@@ -83,12 +92,9 @@ impl Overload {
 
     /// The step that is reached however many clients there are.
     fn strain(&self, now: Tick) -> Pressure {
-        let mut steps = STEPS.iter().zip(self.late).rev();
-        let by_lag = steps.find(|(_, late)| *late >= LATE_TICKS);
-        let by_lag = by_lag.map_or(Pressure::Low, |((step, ..), _)| *step);
         match self.short {
-            Some(short) if now < short.after(OVERLOAD_SHORTAGE) => by_lag.max(Pressure::Shed),
-            _ => by_lag,
+            Some(short) if now < short.after(OVERLOAD_SHORTAGE) => self.lag.max(Pressure::Shed),
+            _ => self.lag,
         }
     }
 }
