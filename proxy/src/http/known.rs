@@ -72,66 +72,61 @@ impl Known {
     /// Tells a name, in any case.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
+        let is = |text: &str, known: Self| {
+            if name.eq_ignore_ascii_case(text.as_bytes()) {
+                known
+            } else {
+                Self::Other
+            }
+        };
         // Length alone rules out nearly every name; what is left is one comparison or two.
         match name.len() {
-            2 => told(name, b"te", Self::Te),
-            4 => told(name, b"host", Self::Host),
-            5 => told(name, b"proxy", Self::Proxy),
+            2 => is("te", Self::Te),
+            4 => is("host", Self::Host),
+            5 => is("proxy", Self::Proxy),
             6 => match name.first() {
-                Some(b'c' | b'C') => told(name, b"cookie", Self::Cookie),
-                Some(b'e' | b'E') => told(name, b"expect", Self::Expect),
-                _ => told(name, b"origin", Self::Origin),
+                Some(b'c' | b'C') => is("cookie", Self::Cookie),
+                Some(b'e' | b'E') => is("expect", Self::Expect),
+                _ => is("origin", Self::Origin),
             },
             7 => match name.first() {
-                Some(b't' | b'T') => told(name, b"trailer", Self::Trailer),
-                _ => told(name, b"upgrade", Self::Upgrade),
+                Some(b't' | b'T') => is("trailer", Self::Trailer),
+                _ => is("upgrade", Self::Upgrade),
             },
             9 => match name.first() {
-                Some(b'f' | b'F') => told(name, b"forwarded", Self::Forwarded),
-                _ => told(name, b"x-real-ip", Self::XRealIp),
+                Some(b'f' | b'F') => is("forwarded", Self::Forwarded),
+                _ => is("x-real-ip", Self::XRealIp),
             },
             10 => match name.first() {
-                Some(b'c' | b'C') => told(name, b"connection", Self::Connection),
-                Some(b'k' | b'K') => told(name, b"keep-alive", Self::KeepAlive),
-                _ => told(name, b"user-agent", Self::UserAgent),
+                Some(b'c' | b'C') => is("connection", Self::Connection),
+                Some(b'k' | b'K') => is("keep-alive", Self::KeepAlive),
+                _ => is("user-agent", Self::UserAgent),
             },
-            11 => told(name, b"grpc-status", Self::GrpcStatus),
+            11 => is("grpc-status", Self::GrpcStatus),
             12 => match name.first() {
-                Some(b'c' | b'C') => told(name, b"content-type", Self::ContentType),
-                Some(b'g' | b'G') => told(name, b"grpc-timeout", Self::GrpcTimeout),
-                _ => told(name, b"x-request-id", Self::XRequestId),
+                Some(b'c' | b'C') => is("content-type", Self::ContentType),
+                Some(b'g' | b'G') => is("grpc-timeout", Self::GrpcTimeout),
+                _ => is("x-request-id", Self::XRequestId),
             },
-            13 => told(name, b"authorization", Self::Authorization),
-            14 => told(name, b"content-length", Self::ContentLength),
-            15 => told(name, b"x-forwarded-for", Self::XForwardedFor),
+            13 => is("authorization", Self::Authorization),
+            14 => is("content-length", Self::ContentLength),
+            15 => is("x-forwarded-for", Self::XForwardedFor),
             16 => match name.get(2) {
                 Some(b'f' | b'F') => match name.get(12) {
-                    Some(b'h' | b'H') => told(name, b"x-forwarded-host", Self::XForwardedHost),
-                    _ => told(name, b"x-forwarded-port", Self::XForwardedPort),
+                    Some(b'h' | b'H') => is("x-forwarded-host", Self::XForwardedHost),
+                    _ => is("x-forwarded-port", Self::XForwardedPort),
                 },
-                _ => told(name, b"proxy-connection", Self::ProxyConnection),
+                _ => is("proxy-connection", Self::ProxyConnection),
             },
             17 => match name.first() {
-                Some(b't' | b'T') => told(name, b"transfer-encoding", Self::TransferEncoding),
-                _ => told(name, b"x-forwarded-proto", Self::XForwardedProto),
+                Some(b't' | b'T') => is("transfer-encoding", Self::TransferEncoding),
+                _ => is("x-forwarded-proto", Self::XForwardedProto),
             },
-            18 => told(name, b"proxy-authenticate", Self::ProxyAuthenticate),
-            19 => told(name, b"proxy-authorization", Self::ProxyAuthorization),
+            18 => is("proxy-authenticate", Self::ProxyAuthenticate),
+            19 => is("proxy-authorization", Self::ProxyAuthorization),
             _ => Self::Other,
         }
     }
-}
-
-/// `known` where the name is `text`, which is in lower case. Every byte is compared, so that this is
-/// a few vector instructions; a comparison that ends early is one branch a byte.
-fn told<const LENGTH: usize>(name: &[u8], text: &[u8; LENGTH], known: Known) -> Known {
-    let same = name.first_chunk::<LENGTH>().is_some_and(|name| {
-        let bytes = name.iter().zip(text);
-        bytes.fold(true, |same, (byte, wanted)| {
-            same & (byte.to_ascii_lowercase() == *wanted)
-        })
-    });
-    if same { known } else { Known::Other }
 }
 
 /// A set of known names: one word, one instruction to ask.

@@ -12,6 +12,7 @@
     )
 )]
 
+pub mod ascii;
 pub mod authority;
 pub mod grammar;
 pub mod grpc;

@@ -19,6 +19,7 @@
 use thiserror::Error;
 use xds::model::{EscapedSlash, PathOptions};
 
+use crate::http::ascii;
 use crate::http::authority::MAX_HOST_BYTES;
 
 /// Why a target is refused: 400, each.
@@ -96,7 +97,7 @@ pub fn normalise_target<'a>(
         }
     };
     // Never fails: the scan let ASCII through alone.
-    let text = std::str::from_utf8(normal).map_err(|_| PathError::Byte)?;
+    let text = ascii::text(normal).ok_or(PathError::Byte)?;
     Ok(Target { text, path })
 }
 
@@ -262,7 +263,7 @@ pub fn normalise_host<'a>(authority: &'a [u8], buffer: &'a mut HostBuffer) -> &'
         }
         _ => host,
     };
-    std::str::from_utf8(normal).unwrap_or_default()
+    ascii::text(normal).unwrap_or_default()
 }
 
 /// What a byte of a path may mean.

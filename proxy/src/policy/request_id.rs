@@ -2,6 +2,7 @@
 
 use super::forwarded::Belief;
 use super::headers::HeaderEdits;
+use crate::http::ascii;
 use crate::http::head::Fields;
 use crate::http::known::Known;
 use crate::limits::REQUEST_ID_BYTES;
@@ -67,8 +68,11 @@ impl RequestId {
     /// The id as text, all ASCII.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        let text = self.text.get(..self.len).unwrap_or_default();
-        std::str::from_utf8(text).unwrap_or_default()
+        ascii::text(self.bytes()).unwrap_or_default()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.text.get(..self.len).unwrap_or_default()
     }
 
     /// Writes its line, unless `edits` drop the name. The request's own lines of the name are to be
@@ -78,7 +82,7 @@ impl RequestId {
             return;
         }
         out.extend_from_slice(b"x-request-id: ");
-        out.extend_from_slice(self.as_str().as_bytes());
+        out.extend_from_slice(self.bytes());
         out.extend_from_slice(b"\r\n");
     }
 }
