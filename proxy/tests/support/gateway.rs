@@ -420,6 +420,38 @@ impl Gateway {
         folder.expect("our own child").count()
     }
 
+    /// Lets it open no further file, or as many as before.
+    pub(crate) fn may_open_files(&self, more: bool) {
+        let process = format!("/proc/{}", self.pid());
+        let most = if more {
+            let limits = std::fs::read_to_string(process + "/limits").expect("our own child");
+            let line = limits
+                .lines()
+                .find_map(|line| line.strip_prefix("Max open files"));
+            // The soft one, the hard one, and their unit.
+            let hard = line.and_then(|line| line.split_whitespace().nth(1));
+            hard.expect("the kernel's format").to_owned()
+        } else {
+            let is_free = |number: &usize| {
+                let descriptor = format!("{process}/fd/{number}");
+                std::fs::symlink_metadata(descriptor).is_err()
+            };
+            // The limit is about numbers, and the lowest one that is free is taken.
+            (0..).find(is_free).expect("one that is free").to_string()
+        };
+        let set = Command::new("prlimit")
+            .args([
+                "--pid",
+                &self.pid().to_string(),
+                &format!("--nofile={most}:"),
+            ])
+            .status();
+        assert!(
+            set.is_ok_and(|status| status.success()),
+            "prlimit sets {most}"
+        );
+    }
+
     /// Waits until it has no more than so many files open.
     #[track_caller]
     pub(crate) fn waits_for_open_files_at_most(&self, most: usize) {
