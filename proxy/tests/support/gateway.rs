@@ -250,7 +250,7 @@ impl GatewayBuilder {
         let status = gateway.waits_for_exit();
         Failure {
             code: status.code(),
-            log: gateway.log(),
+            log: gateway.log.whole(),
         }
     }
 
@@ -475,6 +475,20 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn waits_for_log(&self, words: &str) {
         self.log.waits_for(words);
+    }
+
+    /// Waits until the log has said this so many times.
+    #[track_caller]
+    pub(crate) fn waits_for_log_times(&self, words: &str, times: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.log().matches(words).count() < times {
+            assert!(
+                Instant::now() < deadline,
+                "not {times} times:\n{}",
+                self.log()
+            );
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
     }
 
     /// Waits until the access log says this; all of it up to there.
