@@ -36,6 +36,7 @@ mod jwks;
 mod jwt;
 mod keep_alive;
 mod large_bodies;
+mod late_shard;
 mod listeners;
 mod metrics;
 mod mirrors;

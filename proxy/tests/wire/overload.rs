@@ -43,7 +43,7 @@ pub(super) fn until(
     }
 }
 
-pub(super) fn is_refused(response: &Message) -> bool {
+fn is_refused(response: &Message) -> bool {
     response.status() == 503 && response.has("retry-after")
 }
 
