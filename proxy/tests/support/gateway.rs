@@ -432,12 +432,15 @@ impl Gateway {
             let hard = line.and_then(|line| line.split_whitespace().nth(1));
             hard.expect("the kernel's format").to_owned()
         } else {
-            let is_free = |number: &usize| {
+            let is_free = |number: &u16| {
                 let descriptor = format!("{process}/fd/{number}");
                 std::fs::symlink_metadata(descriptor).is_err()
             };
             // The limit is about numbers, and the lowest one that is free is taken.
-            (0..).find(is_free).expect("one that is free").to_string()
+            (0..u16::MAX)
+                .find(is_free)
+                .expect("one that is free")
+                .to_string()
         };
         let set = Command::new("prlimit")
             .args([
