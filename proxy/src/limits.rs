@@ -1,143 +1,17 @@
 //! Every limit and timeout of the data plane: its unit, its default and the reason for it.
 //!
-//! `Limits` holds those that a policy can change, resolved for one route or listener; the constants
-//! below it hold for every connection. A bare number anywhere else is a mistake. Values that a
-//! policy gives for all shards are split by `per_shard`.
+//! [`Limits`] holds those that a policy can change; the constants here hold for every connection. A
+//! bare number anywhere else is a mistake. Values that a policy gives for all shards are split by
+//! [`per_shard`].
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use xds::model;
 
-use crate::http::h1::HeadLimits;
+mod policy;
 
-/// The limits that a policy can change. A timeout of `None` never fires.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a request line, above which 414: 8 KiB, what browsers and caches stay below.
-    pub request_line_bytes: u32,
-    /// Bytes of a request's or response's head, above which 431 or 502: 32 KiB, half a buffer, so
-    /// that a head and the first body bytes always fit into one. Never more than `MAX_HEAD_BYTES`.
-    pub head_bytes: u32,
-    /// Fields of a head, cookie crumbs counted one by one: 100, as Apache and Envoy.
-    pub header_fields: u32,
-    /// Bytes of a request's body, above which 413; `None` (the default) streams any amount, since
-    /// nothing of it is kept.
-    pub request_body_bytes: Option<NonZeroU64>,
-    /// From the first byte of a head to its last, whatever trickles in between: 10 s, then 408.
-    pub head_timeout: Option<Duration>,
-    /// Between two reads of a request's body: 30 s, then 408.
-    pub body_idle_timeout: Option<Duration>,
-    /// Bytes a second that a request's body must average, or 408: 256, below any modem and above
-    /// any attack worth its sockets. Not for gRPC and upgraded connections. 0 asks for nothing.
-    pub body_min_rate: u32,
-    /// Between two bytes of a response, a gRPC stream or a tunnel: 1 h, so that server-sent events
-    /// and watches live on.
-    pub stream_idle_timeout: Option<Duration>,
-    /// For how long a client may take no byte of a response: 30 s.
-    pub write_idle_timeout: Option<Duration>,
-    /// Between two requests of a client's connection: 60 s, a browser's own patience.
-    pub keep_alive_timeout: Option<Duration>,
-    /// Requests of one client connection: 10 000, so that load spreads again now and then.
-    pub requests_per_connection: NonZeroU64,
-    /// Age of a client's connection, with jitter: 1 h, for the same reason.
-    pub connection_age: Option<Duration>,
-    /// To connect to an endpoint, TLS included: 2 s, one lost SYN and its repetition.
-    pub connect_timeout: Option<Duration>,
-    /// From the last request byte sent to the response's head: 15 s. Not for gRPC, which brings its
-    /// own deadline, nor for upgrades.
-    pub response_head_timeout: Option<Duration>,
-    /// Connections to one service, over all shards: 1024, as Envoy.
-    pub upstream_connections: NonZeroU32,
-    /// Requests that wait for a connection to one service, over all shards: 1024, as Envoy.
-    pub upstream_pending: NonZeroU32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            request_line_bytes: 8 * 1024,
-            head_bytes: 32 * 1024,
-            header_fields: 100,
-            request_body_bytes: None,
-            head_timeout: Some(Duration::from_secs(10)),
-            body_idle_timeout: Some(Duration::from_secs(30)),
-            body_min_rate: 256,
-            stream_idle_timeout: Some(HOUR),
-            write_idle_timeout: Some(Duration::from_secs(30)),
-            keep_alive_timeout: Some(MINUTE),
-            requests_per_connection: NonZeroU64::MIN.saturating_add(9_999),
-            connection_age: Some(HOUR),
-            connect_timeout: Some(Duration::from_secs(2)),
-            response_head_timeout: Some(Duration::from_secs(15)),
-            upstream_connections: NonZeroU32::MIN.saturating_add(1_023),
-            upstream_pending: NonZeroU32::MIN.saturating_add(1_023),
-        }
-    }
-}
-
-impl Limits {
-    /// These limits with what a nearer target says put over them. Apply Gateway, listener, route
-    /// and rule in this order: the nearest that names a field wins it.
-    #[must_use]
-    pub fn with(self, nearer: &model::Limits) -> Self {
-        let size = |given: Option<NonZeroU32>, wider: u32| given.map_or(wider, NonZeroU32::get);
-        Self {
-            request_line_bytes: size(nearer.request_line_bytes, self.request_line_bytes)
-                .min(MAX_HEAD_BYTES),
-            head_bytes: size(nearer.head_bytes, self.head_bytes).min(MAX_HEAD_BYTES),
-            header_fields: size(nearer.header_fields, self.header_fields),
-            request_body_bytes: nearer.request_body_bytes.or(self.request_body_bytes),
-            head_timeout: resolve(nearer.head_timeout, self.head_timeout),
-            body_idle_timeout: resolve(nearer.body_idle_timeout, self.body_idle_timeout),
-            body_min_rate: nearer.body_min_rate.unwrap_or(self.body_min_rate),
-            stream_idle_timeout: resolve(nearer.stream_idle_timeout, self.stream_idle_timeout),
-            write_idle_timeout: resolve(nearer.write_idle_timeout, self.write_idle_timeout),
-            keep_alive_timeout: resolve(nearer.keep_alive_timeout, self.keep_alive_timeout),
-            requests_per_connection: nearer
-                .requests_per_connection
-                .unwrap_or(self.requests_per_connection),
-            connection_age: resolve(nearer.connection_age, self.connection_age),
-            connect_timeout: resolve(nearer.connect_timeout, self.connect_timeout),
-            response_head_timeout: resolve(
-                nearer.response_head_timeout,
-                self.response_head_timeout,
-            ),
-            upstream_connections: nearer
-                .upstream_connections
-                .unwrap_or(self.upstream_connections),
-            upstream_pending: nearer.upstream_pending.unwrap_or(self.upstream_pending),
-        }
-    }
-}
-
-impl Limits {
-    /// Those of a response's head, whose line may be as long as all of it.
-    #[must_use]
-    pub fn response_head(&self) -> HeadLimits {
-        HeadLimits {
-            line_bytes: self.head_bytes as usize,
-            head_bytes: self.head_bytes as usize,
-            fields: self.header_fields as usize,
-        }
-    }
-}
-
-/// What a timeout comes to: `given` where it says something, otherwise `wider`.
-#[must_use]
-pub fn resolve(given: Option<model::Timeout>, wider: Option<Duration>) -> Option<Duration> {
-    match given {
-        None | Some(model::Timeout::Default) => wider,
-        Some(model::Timeout::Never) => None,
-        Some(model::Timeout::After(time)) => Some(time),
-    }
-}
-
-/// One shard's share of a limit for all of them, rounded up so that none is left with nothing.
-#[must_use]
-pub fn per_shard(limit: NonZeroU32, shards: NonZeroU32) -> NonZeroU32 {
-    NonZeroU32::new(limit.get().div_ceil(shards.get())).unwrap_or(NonZeroU32::MIN)
-}
+pub use policy::{Limits, per_shard, resolve};
 
 const KIB: usize = 1024;
 const MINUTE: Duration = Duration::from_mins(1);
@@ -342,7 +216,7 @@ pub const H2_SEND_BYTES: usize = 64 * KIB;
 pub const H2_FRAME_BYTES: u32 = 16 * 1024;
 /// Reads that may come without any wait before other connections get their turn: 4 (256 KiB).
 pub const H2_READS_PER_POLL: u32 = 4;
-/// `RST_STREAM` frames a second from a client: 100. Whoever cancels more is not changing his mind.
+/// `RST_STREAM` frames a second from a client: 100. Whoever cancels more has no change of mind.
 pub const H2_RESETS_PER_SECOND: u32 = 100;
 /// Streams over which a client's resets are judged: of 500, half may be cut short.
 pub const H2_RESET_SAMPLE: u32 = 500;
@@ -506,74 +380,3 @@ pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
 /// For how long a change waits for answers to its new names: 20 ms, what a server nearby takes. The
 /// rest of the change does not wait for a far one.
 pub const DNS_CHANGE_WAIT: Duration = Duration::from_millis(20);
-
-#[cfg(test)]
-mod tests {
-    use std::num::{NonZeroU32, NonZeroU64};
-    use std::time::Duration;
-
-    use xds::model::{self, Timeout};
-
-    use super::{Limits, MAX_HEAD_BYTES, per_shard};
-
-    fn u32s(n: u32) -> Option<NonZeroU32> {
-        NonZeroU32::new(n)
-    }
-
-    #[test]
-    fn saying_nothing_changes_nothing() {
-        let limits = Limits::default();
-        assert_eq!(limits.with(&model::Limits::default()), limits);
-    }
-
-    #[test]
-    fn the_nearest_target_wins_each_field_on_its_own() {
-        let gateway = model::Limits {
-            head_bytes: u32s(1_000),
-            header_fields: u32s(10),
-            connect_timeout: Some(Timeout::After(Duration::from_secs(9))),
-            ..model::Limits::default()
-        };
-        let route = model::Limits {
-            header_fields: u32s(20),
-            request_body_bytes: NonZeroU64::new(7),
-            connect_timeout: Some(Timeout::Default),
-            ..model::Limits::default()
-        };
-        let limits = Limits::default().with(&gateway).with(&route);
-        assert_eq!(limits.head_bytes, 1_000);
-        assert_eq!(limits.header_fields, 20);
-        assert_eq!(limits.request_body_bytes, NonZeroU64::new(7));
-        assert_eq!(limits.connect_timeout, Some(Duration::from_secs(9)));
-        assert_eq!(limits.head_timeout, Limits::default().head_timeout);
-    }
-
-    #[test]
-    fn zero_takes_a_timeout_away() {
-        let rule = model::Limits {
-            response_head_timeout: Some(Timeout::Never),
-            ..model::Limits::default()
-        };
-        assert_eq!(Limits::default().with(&rule).response_head_timeout, None);
-    }
-
-    #[test]
-    fn no_policy_allows_a_head_that_spans_cannot_name() {
-        let huge = model::Limits {
-            head_bytes: u32s(u32::MAX),
-            request_line_bytes: u32s(u32::MAX),
-            ..model::Limits::default()
-        };
-        let limits = Limits::default().with(&huge);
-        assert_eq!(limits.head_bytes, MAX_HEAD_BYTES);
-        assert_eq!(limits.request_line_bytes, MAX_HEAD_BYTES);
-    }
-
-    #[test]
-    fn a_shard_gets_its_share_rounded_up() {
-        let n = |n: u32| NonZeroU32::new(n).expect("not zero");
-        for (limit, shards, share) in [(1024, 8, 128), (10, 4, 3), (1, 64, 1)] {
-            assert_eq!(per_shard(n(limit), n(shards)), n(share));
-        }
-    }
-}

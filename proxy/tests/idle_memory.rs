@@ -102,7 +102,13 @@ on_both_drivers! {
             .limits("keepAliveTimeout: 1h")
             .start();
         let tls = tls(&ca, "a.test").forgetful();
-        let each = measure(&gateway, TLS_CONNECTIONS, &|| gateway.tls_client(&tls));
+        // At once: so many that come together are not all served within a handshake's time.
+        let connect = || {
+            let mut client = gateway.tls_client(&tls);
+            client.shakes_hands();
+            client
+        };
+        let each = measure(&gateway, TLS_CONNECTIONS, &connect);
         assert!(each <= TLS_BAR, "{each} bytes, not {TLS_BAR}");
     }
 }

@@ -94,18 +94,11 @@ pub struct Record<'a> {
 impl Record<'_> {
     /// Appends its line to `out`.
     pub fn write(&self, format: LogFormat, out: &mut Vec<u8>) {
-        match format {
-            LogFormat::Text => {
-                self.fields(&mut Text(out));
-                out.push(b'\n');
-            }
-            LogFormat::Json => {
-                self.fields(&mut Json(out));
-                out.extend_from_slice(b"}\n");
-            }
-        }
+        write(self, format, out);
     }
+}
 
+impl Fields for Record<'_> {
     fn fields(&self, line: &mut impl Line) {
         line.time(self.time);
         line.name("gateway", Some(self.gateway));
@@ -132,6 +125,26 @@ impl Record<'_> {
         line.bytes("request_id", self.request_id);
         line.name("client_certificate", self.client_certificate);
         line.bytes("jwt_subject", self.jwt_subject);
+    }
+}
+
+/// What a line is of.
+trait Fields {
+    /// Names each field and its value.
+    fn fields(&self, line: &mut impl Line);
+}
+
+/// Appends the line of a record to `out`.
+fn write(record: &impl Fields, format: LogFormat, out: &mut Vec<u8>) {
+    match format {
+        LogFormat::Text => {
+            record.fields(&mut Text(out));
+            out.push(b'\n');
+        }
+        LogFormat::Json => {
+            record.fields(&mut Json(out));
+            out.extend_from_slice(b"}\n");
+        }
     }
 }
 

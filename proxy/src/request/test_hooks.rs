@@ -8,6 +8,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use crate::limits::{LATE_TICKS, OVERLOAD_LAG};
+use crate::shard::Shard;
+
 /// Stands still for a while where the request's path is the one that `GATEWAY_TEST_STALL_PATH` names.
 pub(super) fn stall_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
@@ -15,6 +18,16 @@ pub(super) fn stall_if_asked(path: &str) {
     if PATH.as_deref() == Some(path) {
         tracing::warn!("stalled on purpose");
         std::thread::sleep(Duration::from_secs(2));
+    }
+}
+
+/// As if ticks had come late for long enough that requests are refused, where the request's path is
+/// the one that `GATEWAY_TEST_LATE_PATH` names.
+pub(super) fn be_late_if_asked(shard: &Shard, path: &str) {
+    static PATH: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("GATEWAY_TEST_LATE_PATH").ok());
+    if PATH.as_deref() == Some(path) {
+        (0..LATE_TICKS).for_each(|_| shard.relieve(OVERLOAD_LAG[2]));
     }
 }
 

@@ -251,7 +251,7 @@ impl Shard {
     }
 
     /// Looks at how it is pressed, once a tick, which came so late.
-    fn relieve(&self, lag: Duration) {
+    pub(crate) fn relieve(&self, lag: Duration) {
         self.overload.borrow_mut().note_tick(lag);
         let snapshot = self.config.load();
         let reserved = snapshot.upstream_connections_per_shard as usize

@@ -2,7 +2,7 @@
 //!
 //! What a tunnel carries is none of its business, but for a WebSocket, which is told when we go
 //! away. A direction at rest holds no buffer. An end that breaks is passed on as a reset, so that
-//! nobody takes what he got for whole; an end in order is passed on as one.
+//! nobody takes what they got for whole; an end in order is passed on as one.
 
 mod pump;
 pub(crate) mod websocket;

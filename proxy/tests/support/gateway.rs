@@ -250,7 +250,7 @@ impl GatewayBuilder {
         let status = gateway.waits_for_exit();
         Failure {
             code: status.code(),
-            log: gateway.log(),
+            log: gateway.log.whole(),
         }
     }
 
@@ -420,6 +420,41 @@ impl Gateway {
         folder.expect("our own child").count()
     }
 
+    /// Lets it open no further file, or as many as before.
+    pub(crate) fn may_open_files(&self, more: bool) {
+        let process = format!("/proc/{}", self.pid());
+        let most = if more {
+            let limits = std::fs::read_to_string(process + "/limits").expect("our own child");
+            let line = limits
+                .lines()
+                .find_map(|line| line.strip_prefix("Max open files"));
+            // The soft one, the hard one, and their unit.
+            let hard = line.and_then(|line| line.split_whitespace().nth(1));
+            hard.expect("the kernel's format").to_owned()
+        } else {
+            let is_free = |number: &u16| {
+                let descriptor = format!("{process}/fd/{number}");
+                std::fs::symlink_metadata(descriptor).is_err()
+            };
+            // The limit is about numbers, and the lowest one that is free is taken.
+            (0..u16::MAX)
+                .find(is_free)
+                .expect("one that is free")
+                .to_string()
+        };
+        let set = Command::new("prlimit")
+            .args([
+                "--pid",
+                &self.pid().to_string(),
+                &format!("--nofile={most}:"),
+            ])
+            .status();
+        assert!(
+            set.is_ok_and(|status| status.success()),
+            "prlimit sets {most}"
+        );
+    }
+
     /// Waits until it has no more than so many files open.
     #[track_caller]
     pub(crate) fn waits_for_open_files_at_most(&self, most: usize) {
@@ -443,6 +478,20 @@ impl Gateway {
     #[track_caller]
     pub(crate) fn waits_for_log(&self, words: &str) {
         self.log.waits_for(words);
+    }
+
+    /// Waits until the log has said this so many times.
+    #[track_caller]
+    pub(crate) fn waits_for_log_times(&self, words: &str, times: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.log().matches(words).count() < times {
+            assert!(
+                Instant::now() < deadline,
+                "not {times} times:\n{}",
+                self.log()
+            );
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
     }
 
     /// Waits until the access log says this; all of it up to there.

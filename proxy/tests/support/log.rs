@@ -1,15 +1,22 @@
 //! What a process says, line by line, for a test to wait for.
 
 use std::io::{BufRead, BufReader, Read};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use super::PATIENCE;
 
 /// The lines so far.
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    text: Mutex<String>,
+    said: Mutex<Said>,
     grown: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    text: String,
+    /// Whether nothing more will come.
+    is_all: bool,
 }
 
 impl Log {
@@ -23,30 +30,43 @@ impl Log {
 
     /// What was said so far.
     pub(super) fn text(&self) -> String {
-        self.text.lock().expect("no holder panics").clone()
+        self.said().text.clone()
+    }
+
+    /// What a process that has ended has said: the last of it may still be in the pipe.
+    pub(super) fn whole(&self) -> String {
+        let waited = self
+            .grown
+            .wait_timeout_while(self.said(), PATIENCE, |said| !said.is_all);
+        waited.expect("no holder panics").0.text.clone()
     }
 
     /// Waits until the words are said; all of it up to there.
     #[track_caller]
     pub(super) fn waits_for(&self, words: &str) -> String {
-        let guard = self.text.lock().expect("no holder panics");
-        let (text, _) = self
+        let (said, _) = self
             .grown
-            .wait_timeout_while(guard, PATIENCE, |text| !text.contains(words))
+            .wait_timeout_while(self.said(), PATIENCE, |said| !said.text.contains(words))
             .expect("no holder panics");
         // A failure with the lock held would poison it for whoever prints the log.
-        let log = text.clone();
-        drop(text);
+        let log = said.text.clone();
+        drop(said);
         assert!(log.contains(words), "the log never says `{words}`:\n{log}");
         log
     }
 
     fn fill_from(&self, lines: impl BufRead) {
         for line in lines.split(b'\n').map_while(Result::ok) {
-            let mut text = self.text.lock().expect("no holder panics");
-            text.push_str(&String::from_utf8_lossy(&line));
-            text.push('\n');
+            let mut said = self.said();
+            said.text.push_str(&String::from_utf8_lossy(&line));
+            said.text.push('\n');
             self.grown.notify_all();
         }
+        self.said().is_all = true;
+        self.grown.notify_all();
+    }
+
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().expect("no holder panics")
     }
 }

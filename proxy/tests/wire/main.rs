@@ -37,6 +37,7 @@ mod jwt;
 mod jwt_pairs;
 mod keep_alive;
 mod large_bodies;
+mod late_shard;
 mod listeners;
 mod metrics;
 mod mirrors;

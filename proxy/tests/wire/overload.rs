@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Client, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, gateway, on_both_drivers, origin,
+    Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, gateway,
+    on_both_drivers, origin,
 };
 
 /// A gateway with 300 files, of which it keeps 128 for itself, two for its bind, and ten for its
@@ -25,6 +26,25 @@ fn served(gateway: &Gateway, count: usize) -> Vec<Client> {
         client
     };
     (0..count).map(client).collect()
+}
+
+/// Asks again and again, until there is such a response.
+pub(super) fn until(
+    mut ask: impl FnMut() -> Message,
+    wanted: impl Fn(&Message) -> bool,
+) -> Message {
+    let begun = Instant::now();
+    loop {
+        let response = ask();
+        if wanted(&response) {
+            return response;
+        }
+        assert!(begun.elapsed() < PATIENCE * 6, "only {response}");
+    }
+}
+
+fn is_refused(response: &Message) -> bool {
+    response.status() == 503 && response.has("retry-after")
 }
 
 on_both_drivers! {
@@ -71,5 +91,27 @@ on_both_drivers! {
         late.gets("/").expects_silence_for(Duration::from_millis(300));
         drop(held);
         late.expects(200);
+    }
+
+    fn without_descriptors_for_backends_requests_are_refused_for_a_while(driver) {
+        let gate = Gate::default();
+        let held = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 204 No\r\n\r\n");
+        let origin = origin().replies_to("/held", held);
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut clients = served(&gateway, 20);
+        let mut first = gateway.client();
+        // It has the only connection to the origin.
+        first.gets("/held");
+        origin.waits_for_requests(21);
+        gateway.may_open_files(false);
+        // The first one finds out, and those after it are not tried.
+        let mut answers = clients.iter_mut().map(|client| client.gets("/").expects(503));
+        let refused = answers.find(is_refused).expect("a refusal within a second");
+        assert_eq!(refused.value("retry-after"), Some("1"));
+        assert_eq!(origin.requests().len(), 21);
+        gateway.may_open_files(true);
+        until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
+        gate.open();
+        first.expects(204);
     }
 }

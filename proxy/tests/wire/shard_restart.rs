@@ -30,8 +30,7 @@ on_both_drivers! {
             for client in &mut waiting {
                 client.gets("/").expects(200);
             }
-            let restarts = gateway.log().matches("starting it again").count();
-            assert_eq!(restarts, round, "{}", gateway.log());
+            gateway.waits_for_log_times("starting it again", round);
         }
     }
 }

@@ -90,7 +90,7 @@ on_both_drivers! {
             .start();
         let mut client = gateway.client();
         client.sends(ASK).reads_head();
-        client.expects_silence_for(Duration::from_millis(2_000));
+        client.expects_silence_for(Duration::from_secs(2));
         assert_eq!(client.sends("late").reads_bytes(4), b"late");
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use xds::model::LogFormat;
 
-use super::{Json, Line, Text};
+use super::{Fields, Line, write};
 use crate::failure::FailureKind;
 
 /// What is logged of a connection. Names come from the configuration; the server name from a peer.
@@ -46,18 +46,11 @@ pub struct ConnectionRecord<'a> {
 impl ConnectionRecord<'_> {
     /// Appends its line to `out`.
     pub fn write(&self, format: LogFormat, out: &mut Vec<u8>) {
-        match format {
-            LogFormat::Text => {
-                self.fields(&mut Text(out));
-                out.push(b'\n');
-            }
-            LogFormat::Json => {
-                self.fields(&mut Json(out));
-                out.extend_from_slice(b"}\n");
-            }
-        }
+        write(self, format, out);
     }
+}
 
+impl Fields for ConnectionRecord<'_> {
     fn fields(&self, line: &mut impl Line) {
         line.time(self.time);
         line.name("gateway", Some(self.gateway));
