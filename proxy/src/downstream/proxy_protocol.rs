@@ -6,12 +6,10 @@ use std::rc::Rc;
 
 use xds::model::Scheme;
 
-use crate::limits::TLS_HANDSHAKE_TIMEOUT;
 use crate::net::Buffer;
 use crate::policy::forwarded::Hop;
 use crate::policy::proxy_protocol::{Expectation, Malformed, Progress, parse};
 use crate::shard::Shard;
-use crate::shard::deadline::Expiry;
 
 use super::connection::Client;
 
@@ -38,7 +36,7 @@ pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer
     let read = match std::mem::replace(&mut client.expects, Expectation::Nothing) {
         Expectation::Nothing => return true,
         Expectation::Refused => Err(Refused::Untrusted),
-        expected => header(client, buffer, expected).await,
+        expected => header(shard, client, buffer, expected).await,
     };
     if let Err(why) = &read {
         shard.counters.refused_connections.increment();
@@ -48,13 +46,12 @@ pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer
 }
 
 async fn header(
+    shard: &Shard,
     client: &mut Client,
     buffer: &mut Buffer,
     expected: Expectation,
 ) -> Result<(), Refused> {
-    client
-        .deadline
-        .arm(Some(TLS_HANDSHAKE_TIMEOUT), Expiry::Disconnect);
+    client.limit_handshake(shard);
     loop {
         match parse(buffer.filled())? {
             Progress::Complete { len, endpoints } => {
