@@ -15,6 +15,7 @@ mod admin_stuck;
 mod admin_trace;
 mod backends;
 mod bad_config;
+mod bad_input;
 mod balance;
 mod chunked;
 mod connection_limits;

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use super::admin::{asks, waits_for_readiness};
-use crate::support::{Gateway, free_ports, gateway, on_both_drivers, origin};
+use crate::support::{Gateway, PATIENCE, free_ports, gateway, on_both_drivers, origin};
 
 fn scrape(gateway: &Gateway) -> HashMap<String, f64> {
     let answer = asks(gateway, "metrics", "GET", "/metrics");
@@ -28,6 +29,28 @@ fn sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str]) -> f64 {
         .filter(|(key, _)| of(key))
         .map(|(_, value)| value)
         .sum()
+}
+
+/// The value of a counter, of samples with this label.
+pub(crate) fn count(gateway: &Gateway, name: &str, label: &str) -> f64 {
+    sum(&scrape(gateway), name, &[label])
+}
+
+/// Waits until a counter has this value: a connection is often counted after its peer sees the end.
+#[track_caller]
+pub(crate) fn waits_for_count(gateway: &Gateway, name: &str, label: &str, expected: f64) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let count = count(gateway, name, label);
+        if (count - expected).abs() < 1e-9 {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{name} {label} is {count}, not {expected}"
+        );
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }
 
 fn assert_sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str], expected: f64) {
