@@ -1,7 +1,7 @@
 //! A server of tonic: methods that show what passes, and what it learns of calls that are given up.
 
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex};
@@ -173,16 +173,17 @@ async fn serve(
             grpc.unary(service_fn(move |_| wait(&guard)), call).await
         }
         "Down" => {
-            grpc.server_streaming(service_fn(|it| down(it, None)), call)
+            grpc.server_streaming(service_fn(|it| ready(down(it, None))), call)
                 .await
         }
         "DownAndFail" => {
             let end = || Some(Status::data_loss("that was all"));
-            grpc.server_streaming(service_fn(move |it| down(it, end())), call)
+            grpc.server_streaming(service_fn(move |it| ready(down(it, end()))), call)
                 .await
         }
         "SayAndWait" => {
-            let say = service_fn(move |it| say_and_wait(it, UntilGivenUp(Arc::clone(&given_up))));
+            let say =
+                service_fn(move |it| ready(say_and_wait(it, UntilGivenUp(Arc::clone(&given_up)))));
             grpc.server_streaming(say, call).await
         }
         "Up" => grpc.client_streaming(service_fn(up), call).await,
@@ -215,7 +216,7 @@ fn wait(_: &UntilGivenUp) -> impl Future<Output = Result<Response<Bytes>, Status
 }
 
 /// As many messages as the request says, and how they end.
-async fn down(request: Request<Bytes>, end: Option<Status>) -> Result<Response<Messages>, Status> {
+fn down(request: Request<Bytes>, end: Option<Status>) -> Result<Response<Messages>, Status> {
     let count = std::str::from_utf8(request.get_ref())
         .ok()
         .and_then(|text| text.parse().ok());
@@ -225,7 +226,7 @@ async fn down(request: Request<Bytes>, end: Option<Status>) -> Result<Response<M
 }
 
 /// The message, and then nothing for as long as somebody waits.
-async fn say_and_wait(
+fn say_and_wait(
     request: Request<Bytes>,
     guard: UntilGivenUp,
 ) -> Result<Response<Messages>, Status> {

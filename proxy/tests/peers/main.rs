@@ -16,4 +16,5 @@ mod support;
 mod autobahn;
 mod grpc;
 mod grpc_server;
+mod origins;
 mod program;

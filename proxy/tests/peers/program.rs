@@ -38,7 +38,7 @@ impl Server {
 
     #[track_caller]
     fn wait_until_listening(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE * 3;
         while TcpStream::connect(self.address).is_err() {
             let ended = self.child.try_wait().expect("our own child");
             assert!(
