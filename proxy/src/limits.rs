@@ -139,8 +139,6 @@ pub const OVERLOAD_ROOM_PERCENT: [usize; 2] = [80, 90];
 pub const OVERLOAD_SHORTAGE: Duration = Duration::from_secs(1);
 /// Between two requests of a client's connection under overload: 2 s at most.
 pub const OVERLOAD_KEEP_ALIVE: Duration = Duration::from_secs(2);
-/// TLS handshake of a client, and PROXY protocol header before it: 5 s.
-pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection ends up to so many percent before its age: 10, so that connections made at once do
 /// not end at once.
 pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;

@@ -13,7 +13,9 @@ use xds::model::Scheme;
 
 use crate::channel::Channel;
 use crate::config::{Cluster, Opening};
-use crate::limits::{CONNECTION_AGE_JITTER_PERCENT, LINGER_BYTES, LINGER_TIMEOUT, ORPHAN_GRACE};
+use crate::limits::{
+    CONNECTION_AGE_JITTER_PERCENT, LINGER_BYTES, LINGER_TIMEOUT, Limits, ORPHAN_GRACE,
+};
 use crate::net::{Buffer, Liveness, Stream};
 use crate::policy::forwarded::Hop;
 use crate::policy::proxy_protocol::{Endpoints, Expectation};
@@ -123,6 +125,17 @@ impl Client {
             retires_at: Tick::NEVER,
             early: None,
         }
+    }
+
+    /// From here on its handshake has to come to an end, by the policy of its listener.
+    pub(super) fn limit_handshake(&self, shard: &Shard) {
+        let snapshot = shard.config.load();
+        // Of a listener that is gone, nobody says anything else any more.
+        let limits = snapshot
+            .bind(self.bind)
+            .map_or_else(Limits::default, |bind| bind.limits);
+        self.deadline
+            .arm(limits.handshake_timeout, Expiry::Disconnect);
     }
 
     /// Has `waker` woken when connections are brought to their end.

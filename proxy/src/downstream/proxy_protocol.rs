@@ -6,12 +6,11 @@ use std::rc::Rc;
 
 use xds::model::Scheme;
 
-use crate::limits::TLS_HANDSHAKE_TIMEOUT;
 use crate::net::Buffer;
+use crate::observe::proxy_headers::ProxyHeaderFailure;
 use crate::policy::forwarded::Hop;
 use crate::policy::proxy_protocol::{Expectation, Malformed, Progress, parse};
 use crate::shard::Shard;
-use crate::shard::deadline::Expiry;
 
 use super::connection::Client;
 
@@ -32,29 +31,40 @@ enum Refused {
     Broken(#[from] io::Error),
 }
 
+impl Refused {
+    fn cause(&self) -> ProxyHeaderFailure {
+        match self {
+            Self::Malformed(_) => ProxyHeaderFailure::Malformed,
+            Self::Missing => ProxyHeaderFailure::Missing,
+            Self::Untrusted => ProxyHeaderFailure::Untrusted,
+            Self::Late => ProxyHeaderFailure::Timeout,
+            Self::Ended | Self::Broken(_) => ProxyHeaderFailure::Broken,
+        }
+    }
+}
+
 /// Reads the header that is expected of the client, if any, and takes over what it says. Bytes
 /// behind it stay in `buffer`. `false` where the connection is to be closed.
 pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> bool {
     let read = match std::mem::replace(&mut client.expects, Expectation::Nothing) {
         Expectation::Nothing => return true,
         Expectation::Refused => Err(Refused::Untrusted),
-        expected => header(client, buffer, expected).await,
+        expected => header(shard, client, buffer, expected).await,
     };
     if let Err(why) = &read {
-        shard.counters.refused_connections.increment();
+        shard.counters.proxy_headers.count_failure(why.cause());
         tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
     }
     read.is_ok()
 }
 
 async fn header(
+    shard: &Shard,
     client: &mut Client,
     buffer: &mut Buffer,
     expected: Expectation,
 ) -> Result<(), Refused> {
-    client
-        .deadline
-        .arm(Some(TLS_HANDSHAKE_TIMEOUT), Expiry::Disconnect);
+    client.limit_handshake(shard);
     loop {
         match parse(buffer.filled())? {
             Progress::Complete { len, endpoints } => {

@@ -10,12 +10,10 @@ use thiserror::Error;
 use xds::model::Scheme;
 
 use crate::config::{Accepts, Listener};
-use crate::limits::TLS_HANDSHAKE_TIMEOUT;
 use crate::net::{Buffer, HandshakeError, Stream};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::policy::forwarded::Hop;
 use crate::shard::Shard;
-use crate::shard::deadline::Expiry;
 use crate::shard::interned::Interned;
 use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
 use crate::tls::session::Session;
@@ -89,9 +87,7 @@ pub(super) async fn greet(
     client: &Client,
     buffer: &mut Buffer,
 ) -> Result<ClientHello, Next> {
-    client
-        .deadline
-        .arm(Some(TLS_HANDSHAKE_TIMEOUT), Expiry::Disconnect);
+    client.limit_handshake(shard);
     let hello = read_hello(client, buffer).await;
     hello.map_err(|why| refuse(shard, client, why))
 }

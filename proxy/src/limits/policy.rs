@@ -23,6 +23,9 @@ pub struct Limits {
     pub request_body_bytes: Option<NonZeroU64>,
     /// From the first byte of a head to its last, whatever trickles in between: 10 s, then 408.
     pub head_timeout: Option<Duration>,
+    /// For a client's TLS handshake, and for a PROXY protocol header before it: 5 s, several lost
+    /// packets on the slowest of links.
+    pub handshake_timeout: Option<Duration>,
     /// Between two reads of a request's body: 30 s, then 408.
     pub body_idle_timeout: Option<Duration>,
     /// Bytes a second that a request's body must average, or 408: 256, below any modem and above
@@ -58,6 +61,7 @@ impl Default for Limits {
             header_fields: 100,
             request_body_bytes: None,
             head_timeout: Some(Duration::from_secs(10)),
+            handshake_timeout: Some(Duration::from_secs(5)),
             body_idle_timeout: Some(Duration::from_secs(30)),
             body_min_rate: 256,
             stream_idle_timeout: Some(HOUR),
@@ -86,6 +90,7 @@ impl Limits {
             header_fields: size(nearer.header_fields, self.header_fields),
             request_body_bytes: nearer.request_body_bytes.or(self.request_body_bytes),
             head_timeout: resolve(nearer.head_timeout, self.head_timeout),
+            handshake_timeout: resolve(nearer.handshake_timeout, self.handshake_timeout),
             body_idle_timeout: resolve(nearer.body_idle_timeout, self.body_idle_timeout),
             body_min_rate: nearer.body_min_rate.unwrap_or(self.body_min_rate),
             stream_idle_timeout: resolve(nearer.stream_idle_timeout, self.stream_idle_timeout),

@@ -12,6 +12,7 @@ use crossbeam::utils::CachePadded;
 
 use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
+use super::proxy_headers::ProxyHeaders;
 use super::series::SeriesTable;
 use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
@@ -356,9 +357,8 @@ pub struct ShardCounters {
     pub refused: Refusals,
     /// Requests that a policy of tokens was asked about.
     pub tokens: TokenResults,
-    /// Connections closed before their first request: without a PROXY protocol header that is
-    /// required, or with a malformed one.
-    pub refused_connections: Counter,
+    /// Connections closed over their PROXY protocol header.
+    pub proxy_headers: ProxyHeaders,
     /// Datagrams that were dropped, by reason.
     pub dropped_datagrams: Refusals,
     /// TLS handshakes of clients.

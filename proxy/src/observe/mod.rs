@@ -7,5 +7,6 @@ pub mod counters;
 pub mod handshakes;
 pub mod heartbeat;
 pub mod log_writer;
+pub mod proxy_headers;
 pub mod scrape;
 pub mod series;

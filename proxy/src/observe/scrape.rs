@@ -244,30 +244,31 @@ impl Scrape<'_> {
 
     /// What never became a request.
     fn refused(&self, out: &mut Exposition) {
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        for (kind, count) in self.shards.iter().flat_map(|shard| shard.refused.iter()) {
-            *sums.entry(kind.reason()).or_default() += count;
-        }
-        let mut family = out.counter(
+        let shards = || self.shards.iter();
+        let help = "Heads that never became a request of a listener.";
+        let refused = shards().flat_map(|shard| shard.refused.iter());
+        by_reason(
+            out,
             "refused",
-            "Heads that never became a request of a listener.",
+            help,
+            refused.map(|(it, n)| (it.reason(), n)),
         );
-        for (reason, count) in sums {
-            family.number(&Labels::none().with("reason", reason), count);
-        }
-        let help = "Connections closed for want of a PROXY protocol header.";
-        let refused = self.sum(|shard| shard.refused_connections.value());
-        out.counter("refused_connections", help)
-            .number(&Labels::none(), refused);
-        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        for (abuse, count) in self.shards.iter().flat_map(|shard| shard.abuses.iter()) {
-            *sums.entry(abuse.reason()).or_default() += count;
-        }
+        let help = "Connections closed over their PROXY protocol header.";
+        let failed = shards().flat_map(|shard| shard.proxy_headers.iter());
+        let failed = failed.map(|(it, n)| (it.reason(), n));
+        by_reason(out, "proxy_protocol_failed", help, failed);
         let help = "HTTP/2 connections ended for what their peer did too often.";
-        let mut family = out.counter("http2_abuses", help);
-        for (reason, count) in sums {
-            family.number(&Labels::none().with("reason", reason), count);
-        }
+        let abuses = shards().flat_map(|shard| shard.abuses.iter());
+        by_reason(
+            out,
+            "http2_abuses",
+            help,
+            abuses.map(|(it, n)| (it.reason(), n)),
+        );
+        let help = "Datagrams dropped.";
+        let dropped = shards().flat_map(|shard| shard.dropped_datagrams.iter());
+        let dropped = dropped.map(|(it, n)| (it.reason(), n));
+        by_reason(out, "datagrams_dropped", help, dropped);
         let failed = self.sum(|shard| shard.accept_errors.value());
         out.counter("accept_errors", "Accepts that failed.")
             .number(&Labels::none(), failed);
@@ -328,6 +329,23 @@ impl Scrape<'_> {
 
     fn sum(&self, of: impl Fn(&ShardCounters) -> u64) -> u64 {
         self.shards.iter().map(|shard| of(shard)).sum()
+    }
+}
+
+/// A counter with a sample for each reason, over all shards.
+fn by_reason(
+    out: &mut Exposition,
+    name: &'static str,
+    help: &str,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (reason, count) in counts {
+        *sums.entry(reason).or_default() += count;
+    }
+    let mut family = out.counter(name, help);
+    for (reason, count) in sums {
+        family.number(&Labels::none().with("reason", reason), count);
     }
 }
 

@@ -90,6 +90,15 @@ impl Config {
         self.listen(name, port, tls);
     }
 
+    /// Has a listener speak TLS, and show this.
+    pub(super) fn seal(&mut self, name: &str, pair: &Credential) {
+        let mut listeners = self.listeners.iter_mut();
+        let listener = listeners.find(|listener| listener.name == name);
+        let fields = &mut listener.expect("a listener that was said").fields;
+        *fields = format!("protocol: HTTPS, tls: {{certificateRefs: [{{name: {name}}}]}}");
+        self.secret(name, pair);
+    }
+
     fn listen(&mut self, name: &str, port: usize, fields: String) {
         self.listeners.push(Listener {
             name: name.to_owned(),

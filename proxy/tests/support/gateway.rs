@@ -123,6 +123,12 @@ impl GatewayBuilder {
         self
     }
 
+    /// Has a listener speak TLS, and show this.
+    pub(crate) fn seals(mut self, listener: &str, pair: &Credential) -> Self {
+        self.config.seal(listener, pair);
+        self
+    }
+
     /// A Secret of this name, in the place of the one there was: `name-0` is the first of a
     /// listener.
     pub(crate) fn secret(mut self, name: &str, pair: &Credential) -> Self {

@@ -1,9 +1,12 @@
 //! Who speaks what around the gateway, for properties that hold for every pair of protocols.
 
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 use super::bridge::{into_h2, out_of_h2};
-use super::{Client, Driver, Gateway, GatewayBuilder, Origin, client, gateway};
+use super::pki::{Authority, Credential, authority};
+use super::tls_bridge::{into_tls, out_of_tls};
+use super::{Client, Driver, Gateway, GatewayBuilder, Origin, client, gateway, tls};
 
 /// What one side speaks with the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,18 +15,56 @@ pub(crate) enum Speaks {
     H2c,
 }
 
-/// A driver, and what client and origin speak.
+/// What all of it goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Through {
+    Nothing,
+    Tls,
+}
+
+/// Who vouches for everybody, and what the gateway and origins show.
+struct Trust {
+    authority: Authority,
+    gateway: Credential,
+    origin: Credential,
+}
+
+static TRUST: LazyLock<Trust> = LazyLock::new(|| {
+    let authority = authority("ca");
+    Trust {
+        gateway: authority.server(&["gateway.test"]),
+        origin: authority.server(&["origin.test"]),
+        authority,
+    }
+});
+
+/// A driver, what client and origin speak, and through what.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) driver: Driver,
     pub(crate) client: Speaks,
     pub(crate) origin: Speaks,
+    pub(crate) through: Through,
 }
 
 impl Pair {
     /// A gateway with nothing behind it.
     pub(crate) fn gateway(self) -> GatewayBuilder {
-        gateway(self.driver)
+        let gateway = gateway(self.driver);
+        match self.through {
+            Through::Nothing => gateway,
+            Through::Tls => gateway
+                .seals("http", &TRUST.gateway)
+                .authority("ca", &TRUST.authority),
+        }
+    }
+
+    /// The scheme of what clients ask for.
+    pub(crate) fn scheme(self) -> &'static str {
+        match self.through {
+            Through::Nothing => "http",
+            Through::Tls => "https",
+        }
     }
 
     /// A gateway that sends everything to this origin.
@@ -39,39 +80,68 @@ impl Pair {
         name: &str,
         origins: &[SocketAddr],
     ) -> GatewayBuilder {
-        match self.origin {
-            Speaks::H1 => gateway.backend(name, origins),
-            Speaks::H2c => {
-                let bridges: Vec<_> = origins.iter().map(|origin| out_of_h2(*origin)).collect();
-                gateway.backend(name, &bridges).speaks(name, "H2C")
-            }
+        let addresses: Vec<_> = origins.iter().map(|origin| self.before(*origin)).collect();
+        let gateway = gateway.backend(name, &addresses);
+        let gateway = match self.origin {
+            Speaks::H1 => gateway,
+            Speaks::H2c => gateway.speaks(name, "H2C"),
+        };
+        match self.through {
+            Through::Nothing => gateway,
+            Through::Tls => gateway.backend_tls(
+                name,
+                "hostname: origin.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]",
+            ),
+        }
+    }
+
+    /// Where an origin is found that speaks what this pair says.
+    fn before(self, origin: SocketAddr) -> SocketAddr {
+        let (address, protocols): (_, &'static [&'static str]) = match self.origin {
+            Speaks::H1 => (origin, &["http/1.1"]),
+            Speaks::H2c => (out_of_h2(origin), &["h2"]),
+        };
+        match self.through {
+            Through::Nothing => address,
+            Through::Tls => out_of_tls(address, &TRUST.origin, protocols),
         }
     }
 
     /// A client of the gateway.
     #[track_caller]
     pub(crate) fn client(self, gateway: &Gateway) -> Client {
-        match self.client {
-            Speaks::H1 => gateway.client(),
-            Speaks::H2c => client(into_h2(gateway.address())),
-        }
+        let (into, protocol): (fn(SocketAddr) -> SocketAddr, _) = match self.client {
+            Speaks::H1 => (|address| address, "http/1.1"),
+            Speaks::H2c => (into_h2, "h2"),
+        };
+        let address = match self.through {
+            Through::Nothing => gateway.address(),
+            Through::Tls => {
+                let tls = tls(&TRUST.authority, "gateway.test").offers(&[protocol]);
+                into_tls(gateway.address(), &tls)
+            }
+        };
+        client(into(address))
     }
 }
 
-/// Makes a test of each function for every pair of protocols on every driver.
+/// Makes a test of each function for every pair of protocols, in the clear and through TLS, on every
+/// driver.
 #[allow(unused_macros, reason = "not every test crate has pairs")]
 macro_rules! on_every_pair {
     ($($(#[$attribute:meta])* fn $name:ident($pair:ident) $body:block)*) => {
         crate::support::on_every_pair! { @side
-            h1_to_h1 H1 H1 { $($name)* } h1_to_h2c H1 H2c { $($name)* }
-            h2c_to_h1 H2c H1 { $($name)* } h2c_to_h2c H2c H2c { $($name)* }
+            h1_to_h1 H1 H1 Nothing { $($name)* } h1_to_h2c H1 H2c Nothing { $($name)* }
+            h2c_to_h1 H2c H1 Nothing { $($name)* } h2c_to_h2c H2c H2c Nothing { $($name)* }
+            tls_h1_to_h1 H1 H1 Tls { $($name)* } tls_h1_to_h2 H1 H2c Tls { $($name)* }
+            tls_h2_to_h1 H2c H1 Tls { $($name)* } tls_h2_to_h2 H2c H2c Tls { $($name)* }
         }
         $(
             $(#[$attribute])*
             fn $name($pair: crate::support::Pair) $body
         )*
     };
-    (@side $($module:ident $client:ident $origin:ident { $($name:ident)* })*) => {$(
+    (@side $($module:ident $client:ident $origin:ident $through:ident { $($name:ident)* })*) => {$(
         mod $module {
             crate::support::on_both_drivers! {
                 $(fn $name(driver) {
@@ -79,6 +149,7 @@ macro_rules! on_every_pair {
                         driver,
                         client: crate::support::Speaks::$client,
                         origin: crate::support::Speaks::$origin,
+                        through: crate::support::Through::$through,
                     });
                 })*
             }

@@ -125,7 +125,7 @@ on_every_pair! {
         let mut client = pair.client(&gateway);
         let response = client.gets("/old/x").expects(301);
         let location = response.value("location").expect("a redirect");
-        assert!(location.starts_with("http://b.test") && location.ends_with("/old/x"), "{location}");
+        assert!(location.starts_with(&format!("{}://b.test", pair.scheme())) && location.ends_with("/old/x"), "{location}");
         let response = client
             .sends("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nOrigin: https://c.test\r\n")
             .sends("Access-Control-Request-Method: PUT\r\n\r\n")
@@ -133,6 +133,49 @@ on_every_pair! {
         assert!([200, 204].contains(&response.status()), "{response}");
         assert_eq!(response.value("access-control-allow-origin"), Some("https://c.test"));
         assert!(origin.requests().is_empty());
+    }
+
+    fn a_prefix_is_replaced(pair) {
+        let origin = origin();
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(
+                "{matches: [{path: {value: /old}}], filters: [{type: URLRewrite, urlRewrite: {path: \
+                 {type: ReplacePrefixMatch, replacePrefixMatch: /new}}}], backendRefs: [{@origin}]}",
+            )
+            .start();
+        pair.client(&gateway).gets("/old/x?y=z").expects(200);
+        assert_eq!(origin.only_request().target(), "/new/x?y=z");
+    }
+
+    fn a_response_that_breaks_off_is_not_taken_for_whole(pair) {
+        let origin = origin().replies(
+            raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort").resets(),
+        );
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/");
+        match client.reply_to("GET") {
+            Ok(whole) => assert_eq!(whole.status(), 502, "{whole}"),
+            Err(cut) => assert!(cut.by_peer(), "{cut}"),
+        }
+    }
+
+    fn an_answer_that_is_garbage_is_a_bad_gateway(pair) {
+        let origin = origin().replies(raw("HTTP/1.1 two hundred\r\n\r\n"));
+        let gateway = pair.gateway_to(&origin).start();
+        pair.client(&gateway).gets("/").expects(502);
+    }
+
+    fn a_try_has_a_time_of_its_own(pair) {
+        let origin = origin().replies_once(Reply::at_once().stalls());
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(
+                "{timeouts: {request: 10s, backendRequest: 300ms}, \
+                 retry: {attempts: 1, backoff: 10ms, codes: [504]}, backendRefs: [{@origin}]}",
+            )
+            .start();
+        pair.client(&gateway).gets("/").expects(200);
+        assert_eq!(origin.requests().len(), 2);
     }
 
     fn listed_codes_are_retried_with_the_body(pair) {

@@ -9,70 +9,168 @@ use crate::support::{Driver, Gateway, Origin, gateway, on_both_drivers, origin};
 
 const ENHANCE_YOUR_CALM: u32 = 11;
 
+/// Frames that cost their sender nothing.
+pub(crate) struct Flood {
+    pub(crate) name: &'static str,
+    /// What the gateway calls it.
+    cause: &'static str,
+    /// The n-th piece of it.
+    nth: fn(u32) -> Vec<u8>,
+}
+
+impl Flood {
+    /// More of it than any budget allows.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        (0..MOST_FRAMES).flat_map(self.nth).collect()
+    }
+}
+
+/// All of them.
+pub(crate) const FLOODS: [&Flood; 11] = [
+    &RAPID_RESET,
+    &OWN_RESETS,
+    &PINGS,
+    &SETTINGS_FRAMES,
+    &ACKNOWLEDGEMENTS,
+    &EMPTY_DATA,
+    &PADDING,
+    &CONTINUATIONS,
+    &EMPTY_CONTINUATIONS,
+    &WINDOW_UPDATES,
+    &PRIORITIES,
+];
+
+/// CVE-2023-44487.
+const RAPID_RESET: Flood = Flood {
+    name: "rapid reset",
+    cause: "resets",
+    nth: |nth| {
+        let stream = nth * 2 + 1;
+        [get(stream), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
+    },
+};
+
+/// CVE-2025-8671: a window that is too large makes us break off what was asked for.
+const OWN_RESETS: Flood = Flood {
+    name: "resets that we are made to send",
+    cause: "own_resets",
+    nth: |nth| {
+        let stream = nth * 2 + 1;
+        let wide = frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]);
+        [post(stream), wide].concat()
+    },
+};
+
+const PINGS: Flood = Flood {
+    name: "PING",
+    cause: "pings",
+    nth: |_| frame(PING, 0, 0, &[0; 8]),
+};
+
+const SETTINGS_FRAMES: Flood = Flood {
+    name: "SETTINGS",
+    cause: "settings",
+    nth: |_| frame(SETTINGS, 0, 0, b""),
+};
+
+const ACKNOWLEDGEMENTS: Flood = Flood {
+    name: "acknowledged PING",
+    cause: "pings",
+    nth: |_| frame(PING, ACK, 0, &[0; 8]),
+};
+
+const EMPTY_DATA: Flood = Flood {
+    name: "empty DATA",
+    cause: "empty_data",
+    nth: |nth| match nth {
+        0 => post(1),
+        _ => frame(DATA, 0, 1, b""),
+    },
+};
+
+const PADDING: Flood = Flood {
+    name: "DATA of padding",
+    cause: "empty_data",
+    nth: |nth| match nth {
+        0 => post(1),
+        _ => frame(DATA, 8, 1, &[3, 0, 0, 0]),
+    },
+};
+
+/// CVE-2024-27316.
+const CONTINUATIONS: Flood = Flood {
+    name: "CONTINUATION",
+    cause: "continuations",
+    nth: |nth| match nth {
+        0 => frame(HEADERS, END_STREAM, 1, &block(&request("GET"))),
+        _ => frame(CONTINUATION, 0, 1, &block(&[("x", "y")])),
+    },
+};
+
+const EMPTY_CONTINUATIONS: Flood = Flood {
+    name: "empty CONTINUATION",
+    cause: "continuations",
+    nth: |nth| match nth {
+        0 => frame(HEADERS, END_STREAM, 1, &block(&request("GET"))),
+        _ => frame(CONTINUATION, 0, 1, b""),
+    },
+};
+
+const WINDOW_UPDATES: Flood = Flood {
+    name: "WINDOW_UPDATE",
+    cause: "window_updates",
+    nth: |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+};
+
+const PRIORITIES: Flood = Flood {
+    name: "PRIORITY",
+    cause: "priorities",
+    nth: |_| frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 16]),
+};
+
 on_both_drivers! {
     fn rapid_reset(driver) {
-        flood(driver, "resets", |nth| {
-            let stream = nth * 2 + 1;
-            [get(stream), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat()
-        });
+        flood(driver, &RAPID_RESET);
     }
 
     fn resets_that_we_are_made_to_send(driver) {
-        // CVE-2025-8671: a window that is too large makes us break off what was asked for.
-        flood(driver, "own_resets", |nth| {
-            let stream = nth * 2 + 1;
-            let wide = frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]);
-            [post(stream), wide].concat()
-        });
+        flood(driver, &OWN_RESETS);
     }
 
     fn pings(driver) {
-        flood(driver, "pings", |_| frame(PING, 0, 0, &[0; 8]));
+        flood(driver, &PINGS);
     }
 
     fn settings(driver) {
-        flood(driver, "settings", |_| frame(SETTINGS, 0, 0, b""));
+        flood(driver, &SETTINGS_FRAMES);
     }
 
     fn acknowledgements_of_nothing(driver) {
-        flood(driver, "pings", |_| frame(PING, ACK, 0, &[0; 8]));
+        flood(driver, &ACKNOWLEDGEMENTS);
     }
 
     fn empty_data(driver) {
-        flood(driver, "empty_data", |nth| match nth {
-            0 => post(1),
-            _ => frame(DATA, 0, 1, b""),
-        });
+        flood(driver, &EMPTY_DATA);
     }
 
     fn data_of_padding_alone(driver) {
-        flood(driver, "empty_data", |nth| match nth {
-            0 => post(1),
-            _ => frame(DATA, 8, 1, &[3, 0, 0, 0]),
-        });
+        flood(driver, &PADDING);
     }
 
     fn continuations(driver) {
-        // CVE-2024-27316.
-        flood(driver, "continuations", |nth| match nth {
-            0 => frame(HEADERS, END_STREAM, 1, &block(&request("GET"))),
-            _ => frame(CONTINUATION, 0, 1, &block(&[("x", "y")])),
-        });
+        flood(driver, &CONTINUATIONS);
     }
 
     fn empty_continuations(driver) {
-        flood(driver, "continuations", |nth| match nth {
-            0 => frame(HEADERS, END_STREAM, 1, &block(&request("GET"))),
-            _ => frame(CONTINUATION, 0, 1, b""),
-        });
+        flood(driver, &EMPTY_CONTINUATIONS);
     }
 
     fn window_updates(driver) {
-        flood(driver, "window_updates", |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]));
+        flood(driver, &WINDOW_UPDATES);
     }
 
     fn priorities(driver) {
-        flood(driver, "priorities", |_| frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 16]));
+        flood(driver, &PRIORITIES);
     }
 
     fn crumbs_of_a_cookie_are_counted_one_by_one(driver) {
@@ -126,19 +224,17 @@ fn assert_served(gateway: &Gateway) {
     gateway.client().gets("/").expects(200);
 }
 
-/// Sends what `nth` says until the gateway has enough of it, while a neighbour on the same shard is
-/// served.
-fn flood(driver: Driver, cause: &str, nth: impl Fn(u32) -> Vec<u8>) {
+/// Sends a flood until the gateway has enough of it, while a neighbour on the same shard is served.
+fn flood(driver: Driver, flood: &Flood) {
     let (_origin, gateway) = start(driver);
     let mut neighbour = gateway.client();
     neighbour.gets("/").expects(200);
     let before = gateway.resident_bytes();
     let mut peer = Peer::client(gateway.address());
-    let bytes: Vec<u8> = (0..MOST_FRAMES).flat_map(nth).collect();
-    peer.sends(&bytes);
+    peer.sends(flood.bytes());
     neighbour.gets("/").expects(200);
     assert_eq!(peer.expects_goaway(), ENHANCE_YOUR_CALM);
-    gateway.waits_for_log(&format!("cause=\"{cause}\""));
+    gateway.waits_for_log(&format!("cause=\"{}\"", flood.cause));
     assert!(
         gateway.resident_bytes() < before + BOUND,
         "memory of a flood is kept"

@@ -88,6 +88,46 @@ on_both_drivers! {
         assert_eq!(peer.next_of(HEADERS).stream, 3);
     }
 
+    fn a_server_that_has_answered_may_stop_the_request(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(post(1)).sends(frame(DATA, 0, 1, b"more is to come"));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        server.sends([
+            frame(HEADERS, END_HEADERS, stream, &[0x88]),
+            frame(DATA, END_STREAM, stream, b"enough"),
+            frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes()),
+        ].concat());
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        let mut data = peer.next_of(DATA);
+        assert_eq!(data.payload, b"enough");
+        while data.flags & END_STREAM == 0 {
+            data = peer.next_of(DATA);
+        }
+    }
+
+    fn a_response_that_is_too_short_is_no_better_for_a_friendly_reset(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(get(1));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        let head = [&[0x88], &block(&[("content-length", "100")])[..]].concat();
+        server.sends([
+            frame(HEADERS, END_HEADERS, stream, &head),
+            frame(DATA, 0, stream, b"short"),
+            frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes()),
+        ].concat());
+        let end = loop {
+            let frame = peer.next().expect("a frame of the stream");
+            if frame.kind == RST_STREAM || frame.flags & END_STREAM != 0 && frame.kind != SETTINGS {
+                break frame;
+            }
+        };
+        assert_eq!(end.kind, RST_STREAM);
+    }
+
     fn a_response_that_breaks_off_is_not_taken_for_whole(driver) {
         let reply = Reply::at_once()
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")

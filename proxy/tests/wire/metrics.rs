@@ -31,6 +31,17 @@ fn sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str]) -> f64 {
         .sum()
 }
 
+/// The value of a counter, of samples with this label.
+pub(crate) fn count(gateway: &Gateway, name: &str, label: &str) -> f64 {
+    sum(&scrape(gateway), name, &[label])
+}
+
+/// Waits until a counter has this value: a connection is often counted after its peer sees the end.
+#[track_caller]
+pub(crate) fn waits_for_count(gateway: &Gateway, name: &str, label: &str, expected: f64) {
+    waits_for_sum(gateway, name, &[label], expected);
+}
+
 /// Waits until a sum comes to this: a client may have a response a moment before it is counted.
 #[track_caller]
 fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) {

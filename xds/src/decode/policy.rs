@@ -128,6 +128,7 @@ fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
     let connection_age = time("connection_age", message.connection_age);
     let connect_timeout = time("connect_timeout", message.connect_timeout);
     let response_head_timeout = time("response_head_timeout", message.response_head_timeout);
+    let handshake_timeout = time("handshake_timeout", message.handshake_timeout);
     let upstream_connections = number("upstream_connections", message.upstream_connections);
     let upstream_pending = number("upstream_pending", message.upstream_pending);
     Some(Limits {
@@ -145,6 +146,7 @@ fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
         connection_age: connection_age?,
         connect_timeout: connect_timeout?,
         response_head_timeout: response_head_timeout?,
+        handshake_timeout: handshake_timeout?,
         upstream_connections: upstream_connections?,
         upstream_pending: upstream_pending?,
     })

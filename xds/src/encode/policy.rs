@@ -81,6 +81,7 @@ impl From<&Limits> for proto::Limits {
             connection_age: limits.connection_age.map(Into::into),
             connect_timeout: limits.connect_timeout.map(Into::into),
             response_head_timeout: limits.response_head_timeout.map(Into::into),
+            handshake_timeout: limits.handshake_timeout.map(Into::into),
             upstream_connections: limits.upstream_connections.map(Into::into),
             upstream_pending: limits.upstream_pending.map(Into::into),
         }

@@ -137,6 +137,8 @@ pub struct Limits {
     pub connect_timeout: Option<Timeout>,
     /// Time from the last request byte sent to the response head.
     pub response_head_timeout: Option<Timeout>,
+    /// Time for a client's TLS handshake, and for a PROXY protocol header before it.
+    pub handshake_timeout: Option<Timeout>,
     /// Connections to one service, over all shards.
     pub upstream_connections: Option<NonZeroU32>,
     /// Requests that wait for a connection to one service, over all shards.

@@ -104,7 +104,7 @@ fn time() -> impl Strategy<Value = Option<Timeout>> {
 fn limits() -> impl Strategy<Value = Limits> {
     let counts = prop::array::uniform5(count());
     let large_counts = prop::array::uniform2(large_count());
-    let times = prop::array::uniform8(time());
+    let times = prop::array::uniform9(time());
     let rate = option::of(any::<u32>());
     (counts, large_counts, times, rate).prop_map(|(counts, large_counts, times, rate)| Limits {
         request_line_bytes: counts[0],
@@ -122,6 +122,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         connection_age: times[5],
         connect_timeout: times[6],
         response_head_timeout: times[7],
+        handshake_timeout: times[8],
         body_min_rate: rate,
     })
 }

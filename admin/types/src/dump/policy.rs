@@ -243,6 +243,9 @@ pub struct Limits {
     /// Time from the last request byte sent to the response's head.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_head_timeout: Option<String>,
+    /// Time for a client's TLS handshake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake_timeout: Option<String>,
     /// Connections to one service, over all shards; a shard's share is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_connections: Option<u32>,
@@ -276,6 +279,7 @@ impl From<&model::Limits> for Limits {
             connection_age: limits.connection_age.and_then(of_timeout),
             connect_timeout: limits.connect_timeout.and_then(of_timeout),
             response_head_timeout: limits.response_head_timeout.and_then(of_timeout),
+            handshake_timeout: limits.handshake_timeout.and_then(of_timeout),
             upstream_connections: limits.upstream_connections.map(NonZeroU32::get),
             upstream_pending: limits.upstream_pending.map(NonZeroU32::get),
         }

@@ -157,6 +157,9 @@ pub struct LimitsSpec {
     /// Time from the last request byte sent to the response head.
     #[serde(default)]
     pub response_head_timeout: Option<String>,
+    /// Time for a client's TLS handshake, and for a PROXY protocol header before it.
+    #[serde(default)]
+    pub handshake_timeout: Option<String>,
     /// Connections to one service.
     #[serde(default)]
     pub upstream_connections: Option<NonZeroU32>,

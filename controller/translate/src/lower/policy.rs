@@ -144,6 +144,7 @@ fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
         connection_age: timeout(&spec.connection_age, "connectionAge")?,
         connect_timeout: timeout(&spec.connect_timeout, "connectTimeout")?,
         response_head_timeout: timeout(&spec.response_head_timeout, "responseHeadTimeout")?,
+        handshake_timeout: timeout(&spec.handshake_timeout, "handshakeTimeout")?,
         upstream_connections: spec.upstream_connections,
         upstream_pending: spec.upstream_pending,
     })

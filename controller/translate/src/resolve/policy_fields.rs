@@ -89,6 +89,7 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "limits.headBytes" Connection: limits.head_bytes;
     "limits.headerFields" Connection: limits.header_fields;
     "limits.headTimeout" Connection: limits.head_timeout;
+    "limits.handshakeTimeout" Connection: limits.handshake_timeout;
     "limits.keepAliveTimeout" Connection: limits.keep_alive_timeout;
     "limits.requestsPerConnection" Connection: limits.requests_per_connection;
     "limits.connectionAge" Connection: limits.connection_age;

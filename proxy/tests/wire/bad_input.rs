@@ -1,0 +1,236 @@
+//! What peers send before anything can be made of it: each kind has an end of its own and a counter
+//! by its cause, and a neighbour on the same shard is served all along.
+
+use std::net::UdpSocket;
+
+use super::metrics::{count, waits_for_count};
+use crate::support::pki::{Authority, Credential, authority, subject};
+use crate::support::{
+    Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, client, gateway,
+    on_both_drivers, origin, tls, udp_peer,
+};
+
+const HANDSHAKES: &str = "gateway_tls_handshakes_failed_total";
+const HEADERS: &str = "gateway_proxy_protocol_failed_total";
+const DATAGRAMS: &str = "gateway_datagrams_dropped_total";
+
+const ASK: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+
+/// Whole first messages, and two that are not.
+const HELLO: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-13");
+const BAD_NAME: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/bad-name");
+const TOO_MUCH: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/announces-too-much");
+
+/// A gateway with a listener of HTTPS for `a.test`, and a neighbour that has been served.
+struct Scene {
+    gateway: Gateway,
+    neighbour: Client,
+    ca: Authority,
+    _origin: Origin,
+}
+
+impl Scene {
+    fn new(driver: Driver) -> Self {
+        Self::with(driver, |builder, _| builder)
+    }
+
+    fn with(
+        driver: Driver,
+        more: impl FnOnce(GatewayBuilder, &Authority) -> GatewayBuilder,
+    ) -> Self {
+        let (origin, ca) = (origin(), authority("ca"));
+        let builder = gateway(driver)
+            .https("web", Some("a.test"), &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .inspected();
+        let gateway = more(builder, &ca).start();
+        let mut neighbour = gateway.tls_client(&tls(&ca, "a.test"));
+        neighbour.sends(ASK).expects(200);
+        Self {
+            gateway,
+            neighbour,
+            ca,
+            _origin: origin,
+        }
+    }
+
+    /// A handshake that begins so must have come to nothing for this cause.
+    #[track_caller]
+    fn fails(&mut self, bytes: impl AsRef<[u8]>, reason: &str) {
+        let mut peer = client(self.gateway.https_address());
+        peer.sends(bytes).finishes().expects_end();
+        self.counts(reason, 1.0);
+    }
+
+    /// So many handshakes have failed for this cause, and the neighbour has not noticed.
+    #[track_caller]
+    fn counts(&mut self, reason: &str, expected: f64) {
+        let label = format!("reason=\"{reason}\"");
+        waits_for_count(&self.gateway, HANDSHAKES, &label, expected);
+        self.neighbour.sends(ASK).expects(200);
+    }
+}
+
+on_both_drivers! {
+    fn what_is_no_tls(driver) {
+        Scene::new(driver).fails("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "not_tls");
+    }
+
+    fn a_server_name_that_is_garbage(driver) {
+        Scene::new(driver).fails(BAD_NAME, "malformed");
+    }
+
+    fn a_first_message_that_announces_too_much(driver) {
+        Scene::new(driver).fails(TOO_MUCH, "malformed");
+    }
+
+    fn a_name_that_no_listener_has(driver) {
+        let mut scene = Scene::new(driver);
+        scene.gateway.tls_client(&tls(&scene.ca, "b.test")).is_refused();
+        scene.counts("no_listener", 1.0);
+    }
+
+    fn protocols_of_which_we_speak_none(driver) {
+        let mut scene = Scene::new(driver);
+        let exotic = tls(&scene.ca, "a.test").offers(&["exotic"]);
+        scene.gateway.tls_client(&exotic).is_refused();
+        scene.counts("refused", 1.0);
+    }
+
+    fn a_client_that_does_not_believe_us(driver) {
+        let mut scene = Scene::new(driver);
+        scene.gateway.tls_client(&tls(&authority("other"), "a.test")).is_refused();
+        scene.counts("refused", 1.0);
+    }
+
+    fn a_certificate_of_ours_that_has_expired(driver) {
+        let mut scene = Scene::with(driver, |builder, ca| {
+            let old = ca.signs(&subject(&["old.test"]).expired());
+            builder.https("old", Some("old.test"), &[&old])
+        });
+        // It is shown all the same: whom we are is for the client to judge.
+        scene.gateway.tls_client(&tls(&scene.ca, "old.test")).is_refused();
+        scene.counts("refused", 1.0);
+    }
+
+    fn a_secret_that_vanishes(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let builder = gateway(driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .routes_to(&origin)
+            .rule_of("web", "{backendRefs: [{@origin}]}");
+        let gateway = builder.clone().start();
+        let mut neighbour = gateway.client();
+        neighbour.sends(ASK).expects(200);
+        let whole = builder.yaml(gateway.ports());
+        let documents = whole.split("\n---\n").filter(|document| !document.contains("kind: Secret"));
+        gateway.rewrite(&documents.collect::<Vec<_>>().join("\n---\n"));
+        gateway.waits_for_applied(2);
+        gateway.waits_for_log("ResolvedRefs/InvalidCertificateRef: Secret default/web-0 does not exist: create it");
+        // Nobody else listens on that port, so nobody does.
+        gateway.waits_until_refused_on(gateway.https_address());
+        neighbour.sends(ASK).expects(200);
+        gateway.rewrite(&whole);
+        gateway.waits_for_applied(3);
+        gateway.waits_until_listening_on(gateway.https_address());
+        gateway.tls_client(&tls(&ca, "a.test")).sends(ASK).expects(200);
+    }
+
+    fn certificates_of_clients_that_are_not_good(driver) {
+        let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
+        let gateway = gateway(driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .authority("clients", &clients)
+            .gateway_field(VALID_ONLY)
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .inspected()
+            .start();
+        let shows = |pair: &Credential| gateway.tls_client(&tls(&ca, "a.test").shows(&ca, pair));
+        let mut neighbour = shows(&clients.client("client.test"));
+        neighbour.sends(ASK).expects(200);
+        let expired = clients.signs(&subject(&["client.test"]).of_client().expired());
+        let stranger = authority("stranger").client("client.test");
+        for (pair, count) in [(&expired, 1.0), (&stranger, 2.0)] {
+            shows(pair).is_refused();
+            waits_for_count(&gateway, HANDSHAKES, "reason=\"refused\"", count);
+            neighbour.sends(ASK).expects(200);
+        }
+    }
+
+    fn a_handshake_that_never_ends(driver) {
+        let mut scene = Scene::with(driver, |builder, _| builder.limits("handshakeTimeout: 300ms"));
+        client(scene.gateway.https_address()).sends(&HELLO[..100]).expects_end();
+        scene.counts("timeout", 1.0);
+    }
+
+    fn headers_of_the_proxy_protocol(driver) {
+        let origin = origin();
+        let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [127.0.0.1/32]");
+        let mut neighbour = gateway.client();
+        neighbour.sends(HEADER).sends(ASK).expects(200);
+        for (bytes, reason) in [
+            (ASK, "missing"),
+            ("PROXY TCP9 a b c d\r\n", "malformed"),
+            (&HEADER[..9], "timeout"),
+        ] {
+            gateway.client().sends(bytes).expects_end();
+            waits_for_count(&gateway, HEADERS, &format!("reason=\"{reason}\""), 1.0);
+            neighbour.sends(ASK).expects(200);
+        }
+        let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [192.0.2.0/24]");
+        // Whoever looked whether the gateway listens was not believed either.
+        waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", 1.0);
+        gateway.client().sends(HEADER).sends(ASK).expects_end();
+        waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", 2.0);
+    }
+
+    fn datagrams_of_more_clients_than_there_is_room_for(driver) {
+        let peer = udp_peer(|question| vec![question.to_vec()]);
+        let gateway = gateway(driver)
+            .listener_with("udp", "protocol: UDP")
+            .backend("peer", &[peer.address()])
+            .rule_of("udp", "{backendRefs: [{@peer}]}")
+            .inspected()
+            .open_files(FILES)
+            .start();
+        let is_full = || count(&gateway, DATAGRAMS, "reason=\"sessions_full\"") > 0.0;
+        let mut clients = Vec::new();
+        loop {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+            socket.connect(gateway.address_of(1)).expect("a way there");
+            socket.set_read_timeout(Some(MOMENT)).expect("above zero");
+            socket.send(b"?").expect("sent");
+            if socket.recv(&mut [0]).is_err() && is_full() {
+                break;
+            }
+            clients.push(socket);
+            assert!(clients.len() < FILES, "sessions have no bound");
+        }
+        // Those who were there first still talk.
+        for socket in &clients {
+            socket.set_read_timeout(Some(PATIENCE)).expect("above zero");
+            socket.send(b"!").expect("sent");
+            assert!(socket.recv(&mut [0]).is_ok());
+        }
+    }
+}
+
+const VALID_ONLY: &str = "tls: {frontend: {default: {validation: {mode: AllowValidOnly, \
+    caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}}";
+
+const HEADER: &str = "PROXY TCP4 192.0.2.1 192.0.2.2 1 80\r\n";
+
+/// Descriptors of a gateway, of which each session takes one.
+const FILES: usize = 300;
+
+/// A gateway on whose first listener a header has to come.
+fn before_headers(driver: Driver, origin: &Origin, policy: &str) -> Gateway {
+    gateway(driver)
+        .routes_to(origin)
+        .policy(&format!("proxyProtocol: {{{policy}}}"))
+        .limits("handshakeTimeout: 300ms")
+        .inspected()
+        .start()
+}

@@ -1,0 +1,83 @@
+//! What a neighbour of a flood on the same shard notices of it: its 99th percentile, beside that of
+//! quiet times in between. It measures, so it runs when asked, on a quiet machine and a release:
+//! `GATEWAY_UNDER_TEST=target/release/gateway cargo test -p proxy --all-features --test wire
+//! h2_neighbours -- --ignored --nocapture`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::h2_floods::{FLOODS, Flood};
+use crate::support::frames::Peer;
+use crate::support::{Client, gateway, on_both_drivers, origin};
+
+on_both_drivers! {
+    #[ignore = "measures"]
+    fn a_flood_at_most_doubles_the_latency_of_neighbours(driver) {
+        let mut above = Vec::new();
+        for flood in FLOODS {
+            let [quiet, flooded] = measure(driver, flood);
+            let times = flooded.as_secs_f64() / quiet.as_secs_f64();
+            eprintln!("{driver:?}, {}: p99 {quiet:.0?} quiet, {flooded:.0?} flooded, {times:.2} times", flood.name);
+            if times > 2.0 {
+                above.push(flood.name);
+            }
+        }
+        assert!(above.is_empty(), "more than twice: {above:?}");
+    }
+}
+
+/// The 99th percentiles in quiet times and under a flood, in turns, so that whatever else the machine
+/// does meets both.
+fn measure(driver: crate::support::Driver, flood: &Flood) -> [Duration; 2] {
+    let origin = origin();
+    let gateway = gateway(driver).routes_to(&origin).start();
+    let mut neighbour = gateway.client();
+    let (flooding, over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let bytes = flood.bytes();
+    let mut times = [Vec::new(), Vec::new()];
+    std::thread::scope(|scope| {
+        let flooder = scope.spawn(|| {
+            while !over.load(Ordering::Acquire) {
+                if flooding.load(Ordering::Acquire) {
+                    send(gateway.address(), &bytes);
+                } else {
+                    std::thread::park();
+                }
+            }
+        });
+        for _ in 0..TURNS {
+            for (flooded, times) in [false, true].into_iter().zip(&mut times) {
+                flooding.store(flooded, Ordering::Release);
+                flooder.thread().unpark();
+                times.extend((0..REQUESTS).map(|_| time(&mut neighbour)));
+            }
+        }
+        over.store(true, Ordering::Release);
+        flooder.thread().unpark();
+    });
+    times.map(percentile)
+}
+
+/// A connection of a flood, to its end.
+fn send(address: SocketAddr, bytes: &[u8]) {
+    let mut peer = Peer::client(address);
+    peer.sends(bytes);
+    while peer.next().is_some() {}
+}
+
+fn time(neighbour: &mut Client) -> Duration {
+    let begun = Instant::now();
+    neighbour.gets("/").expects(200);
+    begun.elapsed()
+}
+
+fn percentile(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+const TURNS: usize = 5;
+
+/// Of each turn.
+const REQUESTS: usize = 200;
