@@ -183,7 +183,8 @@ impl Shard {
 
     /// Gives back what connections that went idle have freed. A few are not worth the time.
     fn trim_memory(&self) {
-        if self.buffers.trim() > 0 || self.parked.get() > POOLED_BUFFERS {
+        let trimmed = self.buffers.trim() + self.scratch.trim();
+        if trimmed > 0 || self.parked.get() > POOLED_BUFFERS {
             self.parked.set(0);
             memory::trim();
         }
