@@ -102,6 +102,7 @@ async fn serve<'a>(
     #[cfg(feature = "test-hooks")]
     {
         test_hooks::stall_if_asked(target.path());
+        test_hooks::skip_time_if_asked(exchange.shard, target.path());
         test_hooks::panic_if_asked(target.path());
         test_hooks::end_shard_if_asked(target.path());
     }

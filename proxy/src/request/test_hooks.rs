@@ -8,6 +8,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use crate::shard::Shard;
+
 /// Stands still for a while where the request's path is the one that `GATEWAY_TEST_STALL_PATH` names.
 pub(super) fn stall_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
@@ -32,5 +34,16 @@ pub(super) fn end_shard_if_asked(path: &str) {
     if PATH.as_deref() == Some(path) {
         // A task without a fence takes its shard with it.
         monoio::spawn(async { panic!("a test asked for the shard's end") });
+    }
+}
+
+/// Has deadlines see 31 seconds pass at once where the request's path is the one that
+/// `GATEWAY_TEST_SKIP_PATH` names: more than a quiet peer gets before it is asked for a sign of
+/// life, and more than it then gets to give one.
+pub(super) fn skip_time_if_asked(shard: &Shard, path: &str) {
+    static PATH: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("GATEWAY_TEST_SKIP_PATH").ok());
+    if PATH.as_deref() == Some(path) {
+        shard.skip(Duration::from_secs(31));
     }
 }

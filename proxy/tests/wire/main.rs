@@ -29,6 +29,7 @@ mod filters;
 mod full_duplex;
 mod h2_cases;
 mod h2_floods;
+mod h2_liveness;
 mod h2_streams;
 mod h2_websocket;
 mod half_close;
