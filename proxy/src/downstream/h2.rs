@@ -8,13 +8,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
-use h2::{Ping, PingPong, Reason, RecvStream};
+use h2::{Reason, RecvStream};
 use http::Request;
 
 use crate::channel::Channel;
 use crate::http::h1::HeadLimits;
 use crate::http::h2::guard::Peer;
 use crate::http::h2::io::{Io, Link};
+use crate::http::h2::liveness::Liveness;
 use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
 use crate::http::h2::request::{Follows, take_in};
 use crate::http::h2::stream::Stream;
@@ -53,7 +54,8 @@ pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client, early: Buffer)
         parks: Parks::Yes,
     };
     let link = Link::new(shard, socket, deadlines, pace, Peer::Client, early);
-    if let Some(connection) = shake_hands(&link, &limits).await {
+    if let Some(mut connection) = shake_hands(&link, &limits).await {
+        let liveness = Liveness::of(connection.ping_pong());
         let mut driver = Driver {
             shard,
             client,
@@ -61,11 +63,10 @@ pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client, early: Buffer)
             link: &link,
             limits,
             connection,
-            pings: None,
+            liveness,
             requests: 0,
             ending: Ending::None,
         };
-        driver.pings = driver.connection.ping_pong();
         driver.run().await;
     }
     link.linger().await;
@@ -92,11 +93,14 @@ async fn shake_hands<'l, 'a>(
         .enable_connect_protocol();
     let mut shaking = pin!(builder.handshake(link.io()));
     poll_fn(|context| {
-        link.keep_pace(context);
-        match (shaking.as_mut().poll(context), link.verdict()) {
+        link.begin_turn();
+        let shaken = shaking.as_mut().poll(context);
+        let sent = link.end_turn(context);
+        match (shaken, link.verdict()) {
             (Poll::Ready(shaken), _) => Poll::Ready(shaken.ok()),
             // The preface is worth waiting for where it is there: who sent it can be told why.
             (Poll::Pending, Some(_)) if !link.has_bytes() => Poll::Ready(None),
+            (Poll::Pending, _) if sent.is_err() => Poll::Ready(None),
             (Poll::Pending, _) => Poll::Pending,
         }
     })
@@ -122,7 +126,7 @@ struct Driver<'l, 'a> {
     link: &'l Link<'a>,
     limits: Limits,
     connection: Connection<Io<'l, 'a>, Bytes>,
-    pings: Option<PingPong>,
+    liveness: Liveness,
     requests: u64,
     ending: Ending,
 }
@@ -136,21 +140,38 @@ impl Driver<'_, '_> {
             Poll::Ready(())
         })
         .await;
-        while let Some((request, respond)) = poll_fn(|context| self.poll(context)).await {
-            self.requests = self.requests.saturating_add(1);
-            self.serve(request, respond);
+        poll_fn(|context| self.poll_turn(context)).await;
+    }
+
+    /// One turn: takes all requests that are there, and sends what there is to say. Ready when the
+    /// connection is over.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.link.begin_turn();
+        self.take_leave_in_time();
+        let over = loop {
+            match self.poll_next(context) {
+                Poll::Ready(Some((request, respond))) => {
+                    self.requests = self.requests.saturating_add(1);
+                    self.serve(request, respond);
+                }
+                Poll::Ready(None) => break true,
+                Poll::Pending => break false,
+            }
+        };
+        let sent = self.link.end_turn(context);
+        if over || sent.is_err() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 
     /// Goes on until there is a request, or the end.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
-        self.link.keep_pace(context);
-        if self.has_to_retire() && self.ending == Ending::None {
-            self.ending = Ending::Gracefully;
-            self.connection.graceful_shutdown();
-        }
-        self.ask_for_sign_of_life(context);
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
         let mut polled = self.connection.poll_accept(context);
+        if polled.is_pending() && self.liveness.is_asked_for(self.link, context) {
+            polled = self.connection.poll_accept(context);
+        }
         if let Some(verdict) = self.link.verdict()
             && self.ending != Ending::AtOnce
         {
@@ -170,20 +191,17 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Whether the connection has had its share, or the shard its time.
-    fn has_to_retire(&self) -> bool {
-        self.shard.draining.get()
-            || self.requests >= self.limits.requests_per_connection.get()
-            || self.client.is_old(self.shard.now())
-            || limits(self.shard, self.client.bind).is_none()
-    }
-
-    fn ask_for_sign_of_life(&mut self, context: &mut Context<'_>) {
-        let Some(pings) = &mut self.pings else { return };
-        // The answer counts as any other bytes do.
-        while matches!(pings.poll_pong(context), Poll::Ready(Ok(_))) {}
-        if self.link.takes_ping() {
-            let _ = pings.send_ping(Ping::opaque());
+    /// Tells the client to open no more streams when the connection has had its share, or the shard
+    /// its time.
+    fn take_leave_in_time(&mut self) {
+        let is_due = self.ending == Ending::None
+            && (self.shard.draining.get()
+                || self.requests >= self.limits.requests_per_connection.get()
+                || self.client.is_old(self.shard.now())
+                || self.shard.config.load().bind(self.client.bind).is_none());
+        if is_due {
+            self.ending = Ending::Gracefully;
+            self.connection.graceful_shutdown();
         }
     }
 
@@ -280,11 +298,16 @@ async fn while_wanted<T>(client: &Client, exchange: impl Future<Output = T>) -> 
     let mut exchange = pin!(exchange);
     let mut gone = false;
     poll_fn(|context| {
+        let polled = exchange.as_mut().poll(context);
         let stream = client.stream.as_h2();
-        if !gone && stream.is_some_and(|stream| stream.poll_gone(context).is_ready()) {
-            gone = true;
-            client.deadline.look();
+        if gone
+            || polled.is_ready()
+            || !stream.is_some_and(|stream| stream.poll_gone(context).is_ready())
+        {
+            return polled;
         }
+        gone = true;
+        client.deadline.look();
         exchange.as_mut().poll(context)
     })
     .await

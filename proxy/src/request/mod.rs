@@ -103,6 +103,7 @@ async fn serve<'a>(
     {
         test_hooks::stall_if_asked(target.path());
         test_hooks::be_late_if_asked(exchange.shard, target.path());
+        test_hooks::skip_time_if_asked(exchange.shard, target.path());
         test_hooks::panic_if_asked(target.path());
         test_hooks::end_shard_if_asked(target.path());
     }

@@ -1,6 +1,6 @@
 //! Working memory of one request, kept from request to request so that none of them allocates.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use crate::config::Bind;
@@ -148,19 +148,30 @@ pub(crate) struct ScratchPool {
         reason = "a connection keeps its box: a move would copy a kilobyte"
     )]
     free: RefCell<Vec<Box<Scratch>>>,
+    /// The fewest that were free at once since the last trim: so many nobody needed.
+    fewest: Cell<usize>,
 }
 
 impl ScratchPool {
     /// Some working memory; what is in it belongs to an earlier request.
     pub(crate) fn take(&self) -> Box<Scratch> {
-        self.free.borrow_mut().pop().unwrap_or_default()
+        let mut free = self.free.borrow_mut();
+        let scratch = free.pop();
+        self.fewest.set(self.fewest.get().min(free.len()));
+        scratch.unwrap_or_default()
     }
 
     /// Gives it back.
     pub(crate) fn put(&self, scratch: Box<Scratch>) {
+        self.free.borrow_mut().push(scratch);
+    }
+
+    /// Frees what nobody has needed since the last time, but for a few. How many there were.
+    pub(crate) fn trim(&self) -> usize {
         let mut free = self.free.borrow_mut();
-        if free.len() < POOLED_BUFFERS {
-            free.push(scratch);
-        }
+        let unneeded = self.fewest.get().saturating_sub(POOLED_BUFFERS);
+        free.drain(..unneeded);
+        self.fewest.set(free.len());
+        unneeded
     }
 }

@@ -47,3 +47,14 @@ pub(super) fn end_shard_if_asked(path: &str) {
         monoio::spawn(async { panic!("a test asked for the shard's end") });
     }
 }
+
+/// Has deadlines see 31 seconds pass at once where the request's path is the one that
+/// `GATEWAY_TEST_SKIP_PATH` names: more than a quiet peer gets before it is asked for a sign of
+/// life, and more than it then gets to give one.
+pub(super) fn skip_time_if_asked(shard: &Shard, path: &str) {
+    static PATH: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("GATEWAY_TEST_SKIP_PATH").ok());
+    if PATH.as_deref() == Some(path) {
+        shard.skip(Duration::from_secs(31));
+    }
+}

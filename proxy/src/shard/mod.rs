@@ -22,7 +22,7 @@ use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -109,7 +109,9 @@ pub(crate) struct Shard {
     pub(crate) watches: Watches,
     /// Whether connections are being brought to their end.
     pub(crate) draining: Draining,
-    /// Ticks since the start; the wheel's time.
+    /// When its ticks began.
+    started: Cell<Instant>,
+    /// Ticks since then; the wheel's time.
     tick: Cell<Tick>,
     /// What presses it.
     overload: RefCell<Overload>,
@@ -151,6 +153,7 @@ impl Shard {
             tasks: Tasks::default(),
             watches: Watches::default(),
             draining: Draining::default(),
+            started: Cell::new(Instant::now()),
             tick: Cell::default(),
             overload: RefCell::default(),
             descriptors: options.descriptors as usize,
@@ -183,7 +186,8 @@ impl Shard {
 
     /// Gives back what connections that went idle have freed. A few are not worth the time.
     fn trim_memory(&self) {
-        if self.buffers.trim() > 0 || self.parked.get() > POOLED_BUFFERS {
+        let trimmed = self.buffers.trim() + self.scratch.trim();
+        if trimmed > 0 || self.parked.get() > POOLED_BUFFERS {
             self.parked.set(0);
             memory::trim();
         }
@@ -194,11 +198,21 @@ impl Shard {
         self.tick.get()
     }
 
-    /// Goes on to a tick: what is due expires.
-    fn advance(&self, tick: Tick) {
+    /// Goes on to a time, and returns its tick: what is due expires.
+    fn advance(&self, now: Instant) -> Tick {
+        let tick = Tick::at(now.saturating_duration_since(self.started.get()));
         self.tick.set(tick);
         let mut wheel = self.wheel.borrow_mut();
         wheel.advance(tick, |armed| armed.expire().map(|after| tick.after(after)));
+        tick
+    }
+
+    /// Has the next tick come so much later.
+    #[cfg(feature = "test-hooks")]
+    pub(crate) fn skip(&self, time: Duration) {
+        let started = self.started.get();
+        self.started
+            .set(started.checked_sub(time).unwrap_or(started));
     }
 
     /// Lends the random numbers, for one call: they are not to be held while anything is awaited.

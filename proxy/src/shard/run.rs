@@ -18,7 +18,6 @@ use super::inbox::{Ask, InboxReader};
 use super::peers::Peers;
 use super::tasks::{Purpose, listed};
 use super::turn::Turns;
-use super::wheel::Tick;
 use crate::config::Published;
 use crate::driver::{Driver, DriverChoice, DriverReport, Waits};
 use crate::l4::udp::UdpListeners;
@@ -97,8 +96,7 @@ impl Drop for HangsUp {
 
 /// Each tick: expired deadlines, and the access log's lines; now and then, idle upstreams.
 async fn housekeeping(shard: Rc<Shard>) {
-    let started = Instant::now();
-    let mut due = started;
+    let mut due = Instant::now();
     let mut since_sweep = 0;
     loop {
         due += WHEEL_TICK;
@@ -107,8 +105,7 @@ async fn housekeeping(shard: Rc<Shard>) {
         let lag = now.saturating_duration_since(due);
         shard.counters.loop_lag.observe(lag);
         shard.counters.heartbeat.beat(now);
-        let tick = Tick::at(now.saturating_duration_since(started));
-        shard.advance(tick);
+        let tick = shard.advance(now);
         // This looks at the configuration, so an idle shard lets go of old ones too.
         shard.relieve(lag);
         shard.log.borrow_mut().flush();

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
-use h2::{Ping, PingPong};
 use xds::model::Alpn;
 
 use crate::channel::Channel;
@@ -20,6 +19,7 @@ use crate::config::{Cluster, Endpoint};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::guard::Peer;
 use crate::http::h2::io::Link;
+use crate::http::h2::liveness::Liveness;
 use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
 use crate::http::h2::stream::Stream;
 use crate::http::h2::usage::Usage;
@@ -207,12 +207,12 @@ async fn drive(shard: Rc<Shard>, session: Rc<Session>, connection: Connection) {
     let Ok((send, mut connection)) = builder().handshake::<_, Bytes>(link.io()).await else {
         return;
     };
-    let pings = connection.ping_pong();
+    let liveness = Liveness::of(connection.ping_pong());
     let mut driver = Driver {
         session: &session,
         link: &link,
         send: Some(send),
-        pings,
+        liveness,
     };
     let mut connection = pin!(connection);
     let ended = poll_fn(|context| driver.poll(connection.as_mut(), context)).await;
@@ -243,7 +243,7 @@ struct Driver<'l, 'a> {
     link: &'l Link<'a>,
     /// What the session gets once the endpoint has said how it wants to be spoken to.
     send: Option<SendRequest<Bytes>>,
-    pings: Option<PingPong>,
+    liveness: Liveness,
 }
 
 impl Driver<'_, '_> {
@@ -254,9 +254,11 @@ impl Driver<'_, '_> {
         context: &mut Context<'_>,
     ) -> Poll<Option<h2::Error>> {
         let (link, session) = (self.link, self.session);
-        link.keep_pace(context);
-        ask_for_sign_of_life(link, self.pings.as_mut(), context);
-        let polled = connection.as_mut().poll(context);
+        link.begin_turn();
+        let mut polled = connection.as_mut().poll(context);
+        if polled.is_pending() && self.liveness.is_asked_for(link, context) {
+            polled = connection.as_mut().poll(context);
+        }
         // Before, neither its limits nor what it can do are known.
         if link.has_settings()
             && let Some(send) = self.send.take()
@@ -267,7 +269,7 @@ impl Driver<'_, '_> {
         if link.is_leaving() {
             session.close(FailureKind::UpstreamClosed);
         }
-        match (polled, link.verdict()) {
+        let polled = match (polled, link.verdict()) {
             (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
             // When nobody can use it any more, `h2` takes its leave.
             (Poll::Pending, Some(Verdict::Idle)) if !session.is_closed() => {
@@ -276,16 +278,11 @@ impl Driver<'_, '_> {
             }
             (Poll::Pending, None | Some(Verdict::Idle)) => Poll::Pending,
             (Poll::Pending, Some(_)) => Poll::Ready(None),
+        };
+        match link.end_turn(context) {
+            Err(_) if polled.is_pending() => Poll::Ready(None),
+            _ => polled,
         }
-    }
-}
-
-fn ask_for_sign_of_life(link: &Link<'_>, pings: Option<&mut PingPong>, context: &mut Context<'_>) {
-    let Some(pings) = pings else { return };
-    // The answer counts as any other bytes do.
-    while matches!(pings.poll_pong(context), Poll::Ready(Ok(_))) {}
-    if link.takes_ping() {
-        let _ = pings.send_ping(Ping::opaque());
     }
 }
 

@@ -6,27 +6,33 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, free_ports};
+use crate::support::{PATIENCE, Ports};
 
 /// A running server; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
+    _ports: Ports,
 }
 
 impl Server {
     /// Starts what `command` makes of a port, and waits until it accepts there.
     #[track_caller]
     pub(crate) fn start(command: impl FnOnce(u16) -> Command) -> Self {
-        let port = free_ports(1)[0];
+        let ports = Ports::free(1);
+        let port = ports[0];
         let mut command = command(port);
         let name = command.get_program().to_owned();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let child =
             child.unwrap_or_else(|error| panic!("install {} first: {error}", name.display()));
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let mut server = Self { child, address };
+        let mut server = Self {
+            child,
+            address,
+            _ports: ports,
+        };
         server.wait_until_listening();
         server
     }

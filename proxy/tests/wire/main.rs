@@ -30,6 +30,7 @@ mod filters;
 mod full_duplex;
 mod h2_cases;
 mod h2_floods;
+mod h2_liveness;
 mod h2_neighbours;
 mod h2_streams;
 mod h2_websocket;

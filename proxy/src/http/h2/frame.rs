@@ -166,31 +166,45 @@ impl Frames {
                     .saturating_sub(u32::try_from(skipped).unwrap_or(u32::MAX));
                 bytes = bytes.get(skipped..).unwrap_or_default();
             }
-            let Some((&byte, rest)) = bytes.split_first() else {
-                return Ok(());
-            };
-            bytes = rest;
-            if let Some(head) = self.padded.take() {
+            if let Some(head) = self.padded {
+                let Some((&byte, rest)) = bytes.split_first() else {
+                    return Ok(());
+                };
+                bytes = rest;
+                self.padded = None;
                 self.left = self.left.saturating_sub(1);
                 let padding = u32::from(byte).saturating_add(1);
                 found(Found { head, padding })?;
-            } else if let Some(head) = self.next_head_byte(byte) {
-                self.left = head.length;
-                let is_padded = matches!(head.kind, Kind::Data | Kind::Headers);
-                if is_padded && head.has(FrameHead::PADDED) && head.length > 0 {
-                    self.padded = Some(head);
-                } else {
-                    found(Found { head, padding: 0 })?;
-                }
+                continue;
+            }
+            let Some(head) = self.next_head(&mut bytes) else {
+                return Ok(());
+            };
+            self.left = head.length;
+            let is_padded = matches!(head.kind, Kind::Data | Kind::Headers);
+            if is_padded && head.has(FrameHead::PADDED) && head.length > 0 {
+                self.padded = Some(head);
+            } else {
+                found(Found { head, padding: 0 })?;
             }
         }
     }
 
-    fn next_head_byte(&mut self, byte: u8) -> Option<FrameHead> {
-        if let Some(place) = self.head.get_mut(self.filled) {
-            *place = byte;
+    /// Takes the next head off the front of `bytes`, or as much of it as there is.
+    fn next_head(&mut self, bytes: &mut &[u8]) -> Option<FrameHead> {
+        if self.filled == 0
+            && let Some((head, rest)) = bytes.split_first_chunk()
+        {
+            *bytes = rest;
+            return Some(FrameHead::of(*head));
         }
-        self.filled = self.filled.saturating_add(1);
+        let room = self.head.get_mut(self.filled..).unwrap_or_default();
+        let (part, rest) = bytes.split_at(room.len().min(bytes.len()));
+        for (place, byte) in room.iter_mut().zip(part) {
+            *place = *byte;
+        }
+        *bytes = rest;
+        self.filled = self.filled.saturating_add(part.len());
         if self.filled < FrameHead::BYTES {
             return None;
         }

@@ -1,7 +1,7 @@
 //! The socket of an HTTP/2 connection, in the form that the `h2` crate reads and writes.
 //!
 //! One recv is under way, into a pooled buffer; what `h2` writes is put together and goes out in
-//! one send a flush. The pace of the peer is judged here, where it is seen: heads have to come to
+//! one send a turn ([`Outbox`]). The pace of the peer is judged here, where it is seen: heads have to come to
 //! their end, a connection without streams may wait for so long, and one that owes us bytes has to
 //! give a sign of life. So are the frames that it makes us handle ([`Guard`]).
 
@@ -10,16 +10,16 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::guard::{Guard, Peer};
+use super::outbox::Outbox;
 use super::pace::{Deadlines, Pace, Parks, Verdict};
 use super::usage::Usage;
 use crate::limits::{
-    H2_PING_AFTER, H2_PING_PATIENCE, H2_READS_PER_POLL, H2_SEND_BYTES, LINGER_BYTES,
-    LINGER_TIMEOUT, PARK_AFTER,
+    H2_PING_AFTER, H2_PING_PATIENCE, H2_READS_PER_POLL, LINGER_BYTES, LINGER_TIMEOUT, PARK_AFTER,
 };
 use crate::net::{Buffer, Stream};
 use crate::shard::Shard;
@@ -35,9 +35,11 @@ pub(crate) struct Link<'a> {
     began: Instant,
     guard: RefCell<Guard>,
     reading: RefCell<Reading<'a>>,
-    writing: RefCell<Writing<'a>>,
+    outbox: RefCell<Outbox<'a>>,
     verdict: Cell<Option<Verdict>>,
     wants_ping: Cell<bool>,
+    /// Whether the read under way was looked at in this turn: it will not end before the next one.
+    looked: Cell<bool>,
 }
 
 /// What the connection waits for.
@@ -64,16 +66,6 @@ struct Reading<'a> {
     ended: bool,
     /// Reads in a row that found something without waiting.
     at_once: u32,
-}
-
-struct Writing<'a> {
-    waiting: Vec<u8>,
-    /// Memory of the bytes sent last.
-    spare: Vec<u8>,
-    operation: Option<Operation<'a, (io::Result<()>, Vec<u8>)>>,
-    failed: Option<io::ErrorKind>,
-    /// Whether the peer was told that no more comes.
-    ended: bool,
 }
 
 type Operation<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -105,15 +97,15 @@ impl<'a> Link<'a> {
                 ended: false,
                 at_once: 0,
             }),
-            writing: RefCell::new(Writing {
-                waiting: Vec::new(),
-                spare: Vec::new(),
-                operation: None,
-                failed: None,
-                ended: false,
-            }),
+            outbox: RefCell::new(Outbox::new(
+                stream,
+                &shard.buffers,
+                deadlines.writes,
+                pace.write,
+            )),
             verdict: Cell::new(None),
             wants_ping: Cell::new(false),
+            looked: Cell::new(false),
         };
         link.judge(&mut link.reading.borrow_mut().buffer);
         link
@@ -154,13 +146,27 @@ impl<'a> Link<'a> {
         self.guard.borrow().is_leaving()
     }
 
-    /// Sets the deadline anew where streams came or went since it was set. To be called in each
-    /// step of the task that drives the connection.
-    pub(crate) fn keep_pace(&self, context: &Context<'_>) {
-        self.usage.note_driver(context);
+    /// Begins a turn of the task that drives the connection.
+    pub(crate) fn begin_turn(&self) {
+        self.usage.forget_driver();
+        self.looked.set(false);
+    }
+
+    /// Ends a turn: sends what was written in it, and sets the deadline anew where streams came or
+    /// went.
+    ///
+    /// # Errors
+    /// The peer takes no more.
+    pub(crate) fn end_turn(&self, context: &mut Context<'_>) -> io::Result<()> {
+        let sent = self.outbox.borrow_mut().poll_send(context);
         let mut reading = self.reading.borrow_mut();
         if reading.operation.is_some() {
             self.arm(&mut reading);
+        }
+        self.usage.note_driver(context);
+        match sent {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => Ok(()),
         }
     }
 
@@ -236,12 +242,10 @@ impl<'a> Link<'a> {
         if buffer.room() == 0 {
             buffer = self.shard.buffers.take();
         }
-        let pause = reading.at_once >= H2_READS_PER_POLL;
+        let turns = (reading.at_once >= H2_READS_PER_POLL).then_some(&self.shard.turns);
         Box::pin(async move {
-            if pause {
-                // The driver answers from what the kernel has buffered without ever waiting: one
-                // timer tick lets the shard's other connections run.
-                monoio::time::sleep(Duration::ZERO).await;
+            if let Some(turns) = turns {
+                turns.give_way().await;
             }
             let read = stream.read_until_canceled(&mut buffer, handle).await;
             (read, buffer)
@@ -252,11 +256,6 @@ impl<'a> Link<'a> {
     fn park(&self, reading: &mut Reading<'_>) -> Operation<'a, (io::Result<usize>, Buffer)> {
         let buffer = std::mem::take(&mut reading.buffer);
         self.shard.buffers.put(buffer);
-        let writing = &mut *self.writing.borrow_mut();
-        if writing.waiting.is_empty() {
-            writing.waiting = Vec::new();
-            writing.spare = Vec::new();
-        }
         self.shard.note_parked();
         reading.parked = true;
         let patience = self.pace.idle.map(|idle| idle.saturating_sub(PARK_AFTER));
@@ -281,6 +280,9 @@ impl<'a> Link<'a> {
                 return Poll::Pending;
             }
             let fresh = reading.operation.is_none();
+            if self.looked.get() && !fresh {
+                return Poll::Pending;
+            }
             if fresh {
                 // Every byte of a busy peer is a sign of life.
                 reading.phase = reading
@@ -293,6 +295,7 @@ impl<'a> Link<'a> {
                 return Poll::Pending;
             };
             let polled = operation.as_mut().poll(context);
+            self.looked.set(polled.is_pending());
             reading.at_once = match (fresh, polled.is_ready()) {
                 (true, true) => reading.at_once.saturating_add(1),
                 (true, false) => 0,
@@ -350,7 +353,6 @@ impl<'a> Link<'a> {
             Phase::Busy => {
                 reading.pinged = true;
                 self.wants_ping.set(true);
-                self.usage.wake();
             }
             Phase::Head(_) | Phase::Pinged => reading.phase = None,
         }
@@ -367,70 +369,21 @@ impl<'a> Link<'a> {
         }
     }
 
-    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut writing = self.writing.borrow_mut();
-        let writing = &mut *writing;
-        loop {
-            if let Some(kind) = writing.failed {
-                return Poll::Ready(Err(kind.into()));
-            }
-            if let Some(operation) = &mut writing.operation {
-                let (sent, mut bytes) = ready!(operation.as_mut().poll(context));
-                writing.operation = None;
-                self.deadlines.writes.disarm();
-                writing.failed = sent.err().map(|error| error.kind());
-                bytes.clear();
-                writing.spare = bytes;
-            } else if writing.waiting.is_empty() {
-                return Poll::Ready(Ok(()));
-            } else {
-                let spare = std::mem::take(&mut writing.spare);
-                let mut bytes = std::mem::replace(&mut writing.waiting, spare);
-                self.deadlines
-                    .writes
-                    .arm(self.pace.write, Expiry::Disconnect);
-                let stream = self.stream;
-                writing.operation = Some(Box::pin(async move {
-                    let sent = stream.write_vec(&mut bytes).await;
-                    (sent, bytes)
-                }));
-            }
-        }
-    }
-
-    /// Has the peer told that no more bytes come, once.
-    fn start_shutdown(&self) {
-        let mut writing = self.writing.borrow_mut();
-        if std::mem::replace(&mut writing.ended, true) {
-            return;
-        }
-        let stream = self.stream;
-        self.deadlines
-            .writes
-            .arm(self.pace.write, Expiry::Disconnect);
-        writing.operation = Some(Box::pin(async move {
-            stream.shutdown_write().await;
-            (Ok(()), Vec::new())
-        }));
-    }
-
     fn poll_write(
         &self,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.writing.borrow().waiting.len() >= H2_SEND_BYTES {
-            ready!(self.poll_flush(context))?;
-        }
-        let mut writing = self.writing.borrow_mut();
+        let mut outbox = self.outbox.borrow_mut();
+        let mut room = ready!(outbox.poll_room(context))?;
         let mut taken = 0_usize;
         for piece in pieces {
-            let room = H2_SEND_BYTES.saturating_sub(writing.waiting.len());
             let part = piece.get(..room.min(piece.len())).unwrap_or_default();
             if let Err(abuse) = self.guard.borrow_mut().sent(part) {
                 self.verdict.set(Some(Verdict::Abuse(abuse)));
             }
-            writing.waiting.extend_from_slice(part);
+            outbox.push(part);
+            room = room.saturating_sub(part.len());
             taken = taken.saturating_add(part.len());
         }
         Poll::Ready(Ok(taken))
@@ -486,13 +439,12 @@ impl AsyncWrite for Io<'_, '_> {
         true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_flush(context)
+    /// What was written goes out when the turn ends.
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.0.poll_flush(context))?;
-        self.0.start_shutdown();
-        self.0.poll_flush(context)
+        self.0.outbox.borrow_mut().poll_end(context)
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! Heads cross over into the forms that all of the proxy knows ([`crate::http::head`]) and back
 //! (`request`, `response`, `encode`, `trailers`). The [`guard`] counts what a peer makes us do, `pace`
-//! and `usage` say how long it may take. `io` and `stream` are the only I/O: the connection's socket,
-//! and one stream as an exchange sees it.
+//! and `usage` say how long it may take, and `liveness` asks for a sign of life. `io`, with the
+//! `outbox` behind it, and `stream` are the only I/O: the connection's socket, and one stream as an
+//! exchange sees it.
 
 pub mod encode;
 pub mod frame;
 pub mod guard;
 pub(crate) mod io;
+pub(crate) mod liveness;
+mod outbox;
 pub(crate) mod pace;
 pub mod request;
 pub mod response;

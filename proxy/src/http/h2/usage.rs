@@ -21,10 +21,13 @@ impl Usage {
         self.streams.get()
     }
 
-    /// One more stream.
+    /// One more stream. With the first and the last one changes what the connection waits for.
     pub(crate) fn enter(self: &Rc<Self>) -> InUse {
-        self.streams.set(self.streams.get().saturating_add(1));
-        self.wake();
+        let before = self.streams.get();
+        self.streams.set(before.saturating_add(1));
+        if before == 0 {
+            self.wake();
+        }
         InUse(Rc::clone(self))
     }
 
@@ -35,16 +38,23 @@ impl Usage {
         }
     }
 
-    /// Names the task that drives the connection.
+    /// Names the task that drives the connection: its turn is over.
     pub(super) fn note_driver(&self, context: &Context<'_>) {
         *self.driver.borrow_mut() = Some(context.waker().clone());
+    }
+
+    /// The task that drives the connection has its turn, and sees for itself.
+    pub(super) fn forget_driver(&self) {
+        self.driver.borrow_mut().take();
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        let streams = &self.0.streams;
-        streams.set(streams.get().saturating_sub(1));
-        self.0.wake();
+        let left = self.0.streams.get().saturating_sub(1);
+        self.0.streams.set(left);
+        if left == 0 {
+            self.0.wake();
+        }
     }
 }

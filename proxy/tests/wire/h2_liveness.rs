@@ -1,0 +1,85 @@
+//! A peer of HTTP/2 that owes bytes and is silent is asked for a sign of life, and given up where it
+//! gives none.
+//!
+//! That takes 45 seconds; deadlines skip them on request, in a binary with the feature `test-hooks`
+//! and started with `GATEWAY_TEST_SKIP_PATH`.
+
+#![cfg(feature = "test-hooks")]
+
+use std::net::TcpListener;
+
+use crate::support::frames::{ACK, HEADERS, PING, Peer, frame, get};
+use crate::support::{Gateway, GatewayBuilder, Reply, gateway, on_both_drivers, origin};
+
+const NO_ERROR: u32 = 0;
+
+on_both_drivers! {
+    fn a_client_that_waits_is_kept_while_it_answers(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = skipping(gateway(driver).backend("origin", &[origin.address()])).start();
+        let mut peer = Peer::client(gateway.address());
+        peer.settles().sends(get(1));
+        origin.waits_for_requests(1);
+        for _ in 0..2 {
+            skip(&gateway);
+            answers(&mut peer);
+        }
+        skip(&gateway);
+        peer.next_of(PING);
+        skip(&gateway);
+        assert_eq!(peer.expects_goaway(), NO_ERROR);
+        origin.waits_for_hangup();
+    }
+
+    fn an_endpoint_that_is_asked_is_kept_while_it_answers(driver) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let origin = gateway(driver).backend("origin", &[address]).speaks("origin", "H2C");
+        let gateway = skipping(origin).start();
+        let mut client = gateway.client();
+        client.gets("/");
+        let mut peer = Peer::server(&listener);
+        peer.settles().next_of(HEADERS);
+        for _ in 0..2 {
+            skip(&gateway);
+            answers(&mut peer);
+        }
+        skip(&gateway);
+        peer.next_of(PING);
+        skip(&gateway);
+        client.expects(502);
+        while peer.next().is_some() {}
+    }
+}
+
+/// A gateway whose requests may take for ever.
+fn skipping(gateway: GatewayBuilder) -> GatewayBuilder {
+    gateway
+        .environment("GATEWAY_TEST_SKIP_PATH", SKIP)
+        .rule(
+            "{matches: [{path: {value: /__skip}}], filters: [{type: RequestRedirect, \
+             requestRedirect: {hostname: skipped.test}}]}",
+        )
+        .rule("{timeouts: {request: 0s}, backendRefs: [{@origin}]}")
+}
+
+const SKIP: &str = "/__skip";
+
+/// Has the gateway's deadlines see a long silence.
+fn skip(gateway: &Gateway) {
+    // Its own deadlines see it too, so it may go without an answer.
+    let _ = gateway.client().gets(SKIP).reply_to("GET");
+}
+
+/// Gives the sign of life that is asked for, and waits until it was noticed.
+fn answers(peer: &mut Peer) {
+    let asked = peer.next_of(PING);
+    assert_eq!(asked.flags & ACK, 0);
+    peer.sends(frame(PING, ACK, 0, &asked.payload))
+        .sends(frame(PING, 0, 0, b"after it"));
+    let noticed = peer.next_of(PING);
+    assert_eq!(
+        (noticed.flags & ACK, &*noticed.payload),
+        (ACK, &b"after it"[..])
+    );
+}
