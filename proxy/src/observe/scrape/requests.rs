@@ -1,0 +1,132 @@
+//! Requests, by who answered them; client connections; what never became a request.
+
+use std::collections::BTreeMap;
+
+use admin::metrics::{Exposition, Labels};
+
+use super::Scrape;
+use super::names::Names;
+use super::table::Table;
+use crate::observe::handshakes::HandshakeFailure;
+use crate::observe::series::Series;
+
+impl Scrape<'_> {
+    pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
+        let mut sums: BTreeMap<Series, u64> = BTreeMap::new();
+        for shard in self.shards {
+            shard.requests.for_each(|series, count| {
+                *sums.entry(series).or_default() += count;
+            });
+        }
+        let mut family = out.counter(
+            "requests",
+            "Requests, by who answered them and how they ended.",
+        );
+        for (series, count) in sums {
+            let Some(owner) = names.owners.get(&series.owner) else {
+                continue;
+            };
+            let backend = series.backend.and_then(|id| names.backends.get(&id));
+            let mut labels = names.owner_labels[*owner].clone();
+            labels.push("backend", backend.copied().unwrap_or_default());
+            labels.push("method", series.method.as_str());
+            match series.status {
+                Some(status) => labels.push("status", &status.to_string()),
+                None => labels.push("status", "other"),
+            }
+            labels.push("reason", series.reason.map_or("", |reason| reason.as_str()));
+            family.number(&labels, count);
+        }
+        let overflow = self.sum(|shard| shard.requests.overflow());
+        let help = "Requests that are counted nowhere else, for want of room.";
+        out.counter("requests_uncounted", help)
+            .number(&Labels::none(), overflow);
+    }
+
+    pub(super) fn routes(&self, names: &Names<'_>, out: &mut Exposition) {
+        let routes = Table {
+            ids: &names.routes,
+            blocks: self.shards.iter().map(|shard| &shard.routes).collect(),
+        };
+        let name = "request_duration_seconds";
+        let help = "From a request's head to the end of its response.";
+        routes.histogram(out, name, help, |it| &it.duration);
+        let name = "upstream_connect_duration_seconds";
+        let help = "Time to connect to an endpoint, or to fail at it.";
+        routes.histogram(out, name, help, |it| &it.connect);
+        let help = "Bytes of requests' bodies.";
+        routes.counter(out, "request_bytes", help, |it| it.bytes_in.value());
+        let help = "Bytes of responses' bodies.";
+        routes.counter(out, "response_bytes", help, |it| it.bytes_out.value());
+        let help = "Tries after the first.";
+        routes.counter(out, "retries", help, |it| it.retries.value());
+        let help = "Requests under way.";
+        routes.gauge(out, "active_requests", help, |it| it.active.value());
+    }
+
+    pub(super) fn listeners(&self, names: &Names<'_>, out: &mut Exposition) {
+        let binds = Table {
+            ids: &names.binds,
+            blocks: self.shards.iter().map(|shard| &shard.binds).collect(),
+        };
+        let help = "Client connections accepted.";
+        binds.counter(out, "connections_accepted", help, |it| it.accepted.value());
+        let help = "Client connections open.";
+        binds.gauge(out, "active_connections", help, |it| it.connections.value());
+        let listeners = Table {
+            ids: &names.listeners,
+            blocks: self.shards.iter().map(|shard| &shard.listeners).collect(),
+        };
+        let help = "Requests under way, those without a route included.";
+        listeners.gauge(out, "listener_active_requests", help, |it| {
+            it.requests.value()
+        });
+        self.handshakes(out);
+    }
+
+    fn handshakes(&self, out: &mut Exposition) {
+        let help = "TLS handshakes that succeeded, by whether they took up an earlier session.";
+        let mut family = out.counter("tls_handshakes", help);
+        let full = self.sum(|shard| shard.handshakes.full.value());
+        let resumed = self.sum(|shard| shard.handshakes.resumed.value());
+        family.number(&Labels::none().with("kind", "full"), full);
+        family.number(&Labels::none().with("kind", "resumed"), resumed);
+        let help = "TLS handshakes that failed.";
+        let mut family = out.counter("tls_handshakes_failed", help);
+        for why in HandshakeFailure::ALL {
+            let failed = self.sum(|shard| shard.handshakes.failures(why));
+            family.number(&Labels::none().with("reason", why.reason()), failed);
+        }
+    }
+
+    /// What never became a request.
+    pub(super) fn refused(&self, out: &mut Exposition) {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (kind, count) in self.shards.iter().flat_map(|shard| shard.refused.iter()) {
+            *sums.entry(kind.reason()).or_default() += count;
+        }
+        let mut family = out.counter(
+            "refused",
+            "Heads that never became a request of a listener.",
+        );
+        for (reason, count) in sums {
+            family.number(&Labels::none().with("reason", reason), count);
+        }
+        let help = "Connections closed for want of a PROXY protocol header.";
+        let refused = self.sum(|shard| shard.refused_connections.value());
+        out.counter("refused_connections", help)
+            .number(&Labels::none(), refused);
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (abuse, count) in self.shards.iter().flat_map(|shard| shard.abuses.iter()) {
+            *sums.entry(abuse.reason()).or_default() += count;
+        }
+        let help = "HTTP/2 connections ended for what their peer did too often.";
+        let mut family = out.counter("http2_abuses", help);
+        for (reason, count) in sums {
+            family.number(&Labels::none().with("reason", reason), count);
+        }
+        let failed = self.sum(|shard| shard.accept_errors.value());
+        out.counter("accept_errors", "Accepts that failed.")
+            .number(&Labels::none(), failed);
+    }
+}
