@@ -14,7 +14,7 @@ pub(crate) fn claims() -> Value {
 }
 
 /// A policy of one provider, whose keys are of this signer; `more` is put into the provider.
-fn policy(mode: &str, signer: &Signer, more: &str) -> String {
+pub(crate) fn policy(mode: &str, signer: &Signer, more: &str) -> String {
     let keys = key_set(&[signer.jwk("key")]);
     format!(
         "jwt: {{mode: {mode}, realm: shop, providers: [{{name: idp, issuer: 'https://issuer.test', \
