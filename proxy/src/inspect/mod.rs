@@ -15,7 +15,7 @@ use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples, ShardHandle};
 use admin::pprof::heap::HeapStack;
 use admin::{Handles, LogControl, View};
 use admin_types::dump::{Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind};
-use admin_types::memory::HeapProfile;
+use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
 use xds::model::Health;
 
@@ -49,8 +49,8 @@ impl Inspected {
     pub fn handles(self, log: LogControl, quit: impl Fn() + Send + Sync + 'static) -> Handles {
         let this = Arc::new(self);
         let call = || Arc::clone(&this);
-        let (view, runtime, source, metrics, pending, xds) =
-            (call(), call(), call(), call(), call(), call());
+        let (view, runtime, source, metrics) = (call(), call(), call(), call());
+        let (pending, xds, allocator) = (call(), call(), call());
         Handles {
             view: Box::new(move || view.view()),
             runtime: Box::new(move || runtime.runtime()),
@@ -70,11 +70,7 @@ impl Inspected {
                 .map(|id| shard_handle(this.shards.clone(), id))
                 .collect(),
             log,
-            allocator: Box::new(|| AllocatorReport {
-                allocator: memory::report(),
-                allocations: None,
-                heap_profile: heap_profile(),
-            }),
+            allocator: Box::new(move || allocator.allocator()),
             heap: Box::new(heap_samples),
             quit: Box::new(quit),
         }
@@ -132,6 +128,19 @@ impl Inspected {
         }
     }
 
+    fn allocator(&self) -> AllocatorReport {
+        let shards = 0..self.shards.counters().len();
+        let shards = shards.filter_map(|id| heap::counts::of_shard(u16::try_from(id).ok()?));
+        AllocatorReport {
+            allocator: memory::report(),
+            allocations: Some(Allocations {
+                total: allocated(heap::counts::of_process()),
+                shards: shards.map(allocated).collect(),
+            }),
+            heap_profile: heap_profile(),
+        }
+    }
+
     /// What the proxy is not ready for yet.
     fn pending(&self) -> Vec<&'static str> {
         let told = self.in_force.told();
@@ -163,6 +172,15 @@ impl Inspected {
             detail: self.source().from.join(", "),
             ..Task::default()
         }]
+    }
+}
+
+fn allocated(counted: heap::counts::Allocated) -> Allocated {
+    Allocated {
+        count: counted.count,
+        bytes: counted.bytes,
+        live_count: counted.count.saturating_sub(counted.freed_count),
+        live_bytes: counted.bytes.saturating_sub(counted.freed_bytes),
     }
 }
 

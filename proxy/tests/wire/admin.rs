@@ -200,7 +200,9 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let memory = json(&gateway, "/memory");
-        for path in ["/allocator/committed", "/allocator/reserved", "/process/rss", "/process/threads", "/process/fds"] {
+        for path in ["/allocator/committed", "/allocator/reserved", "/process/rss", "/process/threads", "/process/fds",
+                     "/allocations/total/count", "/allocations/total/bytes", "/allocations/total/liveCount",
+                     "/allocations/total/liveBytes", "/allocations/shards/0/count", "/allocations/shards/0/liveBytes"] {
             let value = memory.pointer(path).and_then(Value::as_u64);
             assert!(value.is_some_and(|value| value > 0), "{path}: {memory}");
         }
