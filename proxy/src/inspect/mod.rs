@@ -12,9 +12,12 @@ use std::time::Instant;
 
 use admin::ask::UpstreamId;
 use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples, ShardHandle};
+use admin::metrics::Exposition;
 use admin::pprof::heap::HeapStack;
 use admin::{Handles, LogControl, View};
-use admin_types::dump::{Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind};
+use admin_types::dump::{
+    BindDown, Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind,
+};
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
 use xds::model::Health;
@@ -55,15 +58,7 @@ impl Inspected {
             view: Box::new(move || view.view()),
             runtime: Box::new(move || runtime.runtime()),
             source: Box::new(move || source.source()),
-            metrics: Box::new(move |out, live| {
-                let scrape = Scrape {
-                    snapshot: &metrics.in_force.told().snapshot,
-                    shards: metrics.shards.counters(),
-                    drivers: &metrics.shards.drivers(),
-                    live,
-                };
-                scrape.write(out);
-            }),
+            metrics: Box::new(move |out, live| metrics.metrics(out, live)),
             pending: Box::new(move || pending.pending()),
             xds_tasks: Box::new(move || xds.configuration_tasks()),
             shards: (0..this.shards.counters().len())
@@ -74,6 +69,23 @@ impl Inspected {
             heap: Box::new(heap_samples),
             quit: Box::new(quit),
         }
+    }
+
+    fn metrics(&self, out: &mut Exposition, live: &admin::Live) {
+        let told = self.in_force.told();
+        let down = self.in_force.down();
+        let binds_down: Vec<u32> = down.iter().map(|bind| bind.id).collect();
+        let scrape = Scrape {
+            snapshot: &told.snapshot,
+            shards: self.shards.counters(),
+            drivers: &self.shards.drivers(),
+            live,
+            model: &told.model,
+            source: &self.source(),
+            binds_down: &binds_down,
+            dropped_log_lines: self.shards.dropped_log_lines(),
+        };
+        scrape.write(out);
     }
 
     fn view(&self) -> View {
@@ -110,7 +122,18 @@ impl Inspected {
             cpus: self.cpus.set.clone(),
             descriptors_per_shard: self.shards.plan().descriptors,
             uptime_seconds: self.started.elapsed().as_secs(),
+            binds_down: self.binds_down(),
         }
+    }
+
+    fn binds_down(&self) -> Vec<BindDown> {
+        let down = self.in_force.down();
+        let shown = down.iter().map(|down| BindDown {
+            bind: down.key.to_string(),
+            address: down.address.to_string(),
+            reason: down.reason.clone(),
+        });
+        shown.collect()
     }
 
     fn source(&self) -> Source {

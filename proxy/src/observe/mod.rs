@@ -9,3 +9,4 @@ pub mod heartbeat;
 pub mod log_writer;
 pub mod scrape;
 pub mod series;
+pub mod thread_clock;

@@ -67,6 +67,7 @@ pub fn run(
     let waits = driver.waits();
     inbox.bell.set_nonblocking(waits == Waits::ForReadiness)?;
     let (turns, ringing) = Turns::new(waits)?;
+    options.counters.thread.start();
     heap::counts::count_as_shard(options.id);
     started(report);
     let shard = Rc::new(Shard::new(options, waits, Rc::clone(&turns)));

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
         }
         ConfigPart::Listeners(args) => {
             let scope = scoped(args, source)?;
-            let table = |listeners: &[Listener]| listeners::table(listeners, &scope.dump.binds);
+            let table = |_: &[Listener]| listeners::table(&scope.dump);
             list(&scope.dump.listeners, table, args.output, out)
         }
         ConfigPart::Policies(args) => {

@@ -25,8 +25,7 @@ fn shown(dump: Dump) -> String {
     }
     routes::table(&dump.routes).write(out).expect("memory");
     policies::table(&dump.policies).write(out).expect("memory");
-    let table = listeners::table(&dump.listeners, &dump.binds);
-    table.write(out).expect("memory");
+    listeners::table(dump).write(out).expect("memory");
     diff::between(dump, &Dump::default(), out).expect("memory");
     String::from_utf8(text).expect("text")
 }

@@ -4,6 +4,8 @@
 //! sets, so the number of series grows with the configuration alone. What belongs to routes,
 //! listeners or endpoints that are gone is passed over.
 
+mod configuration;
+mod connections;
 mod names;
 mod process;
 mod requests;
@@ -14,6 +16,8 @@ use std::sync::Arc;
 
 use admin::Live;
 use admin::metrics::Exposition;
+use admin_types::dump::Source;
+use xds::model::Model;
 
 use super::counters::ShardCounters;
 use crate::config::Snapshot;
@@ -31,6 +35,14 @@ pub struct Scrape<'a> {
     pub drivers: &'a [Option<DriverReport>],
     /// How endpoints fare.
     pub live: &'a Live,
+    /// What the configuration says.
+    pub model: &'a Model,
+    /// Where it comes from.
+    pub source: &'a Source,
+    /// Ids of the binds that are not listened on.
+    pub binds_down: &'a [u32],
+    /// Lines of the access log that were dropped.
+    pub dropped_log_lines: u64,
 }
 
 impl Scrape<'_> {
@@ -40,8 +52,11 @@ impl Scrape<'_> {
         self.requests(&names, out);
         self.routes(&names, out);
         self.listeners(&names, out);
+        self.connections(&names, out);
         self.upstreams(out);
+        self.tokens(out);
         self.refused(out);
+        self.configuration(&names, out);
         self.process(out);
     }
 

@@ -23,6 +23,13 @@ impl Scrape<'_> {
         for (labels, counters) in &shards {
             family.number(labels, counters.clients.value());
         }
+        let help = "CPU time of a shard's thread.";
+        let mut family = out.counter("shard_cpu_seconds", help);
+        for (labels, counters) in &shards {
+            if let Some(time) = counters.thread.cpu_time() {
+                family.fraction(labels, time.as_secs_f64());
+            }
+        }
         let help = "Seconds since a shard's event loop last turned.";
         let mut family = out.gauge("shard_heartbeat_age_seconds", help);
         for (labels, counters) in &shards {
@@ -54,9 +61,9 @@ impl Scrape<'_> {
             let driver = report.as_ref().map_or("none", |report| report.driver);
             family.number(&shard(id).with("driver", driver), 1);
         }
-        let help = "Number of the configuration in force.";
-        out.gauge("configuration_number", help)
-            .number(&Labels::none(), self.snapshot.version);
+        let help = "Lines of the access log that nobody took in time.";
+        out.counter("access_log_dropped_lines", help)
+            .number(&Labels::none(), self.dropped_log_lines);
         let version = Labels::none().with("version", env!("CARGO_PKG_VERSION"));
         out.gauge("build_info", "The program's version.")
             .number(&version, 1);

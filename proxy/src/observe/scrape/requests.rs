@@ -6,7 +6,7 @@ use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::names::Names;
-use super::table::Table;
+use super::table::{Table, ids};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::observe::series::Series;
 
@@ -45,36 +45,44 @@ impl Scrape<'_> {
 
     pub(super) fn routes(&self, names: &Names<'_>, out: &mut Exposition) {
         let routes = Table {
-            ids: &names.routes,
+            ids: ids(&names.routes),
             blocks: self.shards.iter().map(|shard| &shard.routes).collect(),
         };
         let name = "request_duration_seconds";
         let help = "From a request's head to the end of its response.";
         routes.histogram(out, name, help, |it| &it.duration);
-        let name = "upstream_connect_duration_seconds";
-        let help = "Time to connect to an endpoint, or to fail at it.";
-        routes.histogram(out, name, help, |it| &it.connect);
         let help = "Bytes of requests' bodies.";
         routes.counter(out, "request_bytes", help, |it| it.bytes_in.value());
         let help = "Bytes of responses' bodies.";
         routes.counter(out, "response_bytes", help, |it| it.bytes_out.value());
-        let help = "Tries after the first.";
-        routes.counter(out, "retries", help, |it| it.retries.value());
         let help = "Requests under way.";
         routes.gauge(out, "active_requests", help, |it| it.active.value());
+        // What rules of connections have in common with them.
+        let carried = names.carried.iter().map(|it| (it.id, &it.labels));
+        let rules = Table {
+            ids: routes.ids.into_iter().chain(carried).collect(),
+            ..routes
+        };
+        let name = "upstream_connect_duration_seconds";
+        let help = "Time to connect to an endpoint, or to fail at it.";
+        rules.histogram(out, name, help, |it| &it.connect);
+        let help = "Tries after the first.";
+        rules.counter(out, "retries", help, |it| it.retries.value());
     }
 
     pub(super) fn listeners(&self, names: &Names<'_>, out: &mut Exposition) {
         let binds = Table {
-            ids: &names.binds,
+            ids: ids(&names.binds),
             blocks: self.shards.iter().map(|shard| &shard.binds).collect(),
         };
         let help = "Client connections accepted.";
         binds.counter(out, "connections_accepted", help, |it| it.accepted.value());
         let help = "Client connections open.";
         binds.gauge(out, "active_connections", help, |it| it.connections.value());
+        let help = "Streams open on HTTP/2 connections of clients.";
+        binds.gauge(out, "active_streams", help, |it| it.streams.value());
         let listeners = Table {
-            ids: &names.listeners,
+            ids: ids(&names.listeners),
             blocks: self.shards.iter().map(|shard| &shard.listeners).collect(),
         };
         let help = "Requests under way, those without a route included.";
@@ -96,6 +104,29 @@ impl Scrape<'_> {
         for why in HandshakeFailure::ALL {
             let failed = self.sum(|shard| shard.handshakes.failures(why));
             family.number(&Labels::none().with("reason", why.reason()), failed);
+        }
+    }
+
+    /// What policies of tokens said of requests.
+    pub(super) fn tokens(&self, out: &mut Exposition) {
+        let help = "Requests that a policy of JSON Web Tokens was asked about, by what it said.";
+        let mut family = out.counter("jwt_results", help);
+        let mut result = |result, reason, count| {
+            let labels = Labels::none().with("result", result);
+            family.number(&labels.with("reason", reason), count);
+        };
+        let verified = self.sum(|shard| shard.tokens.verified.value());
+        result("allowed", "verified", verified);
+        let cached = self.sum(|shard| shard.tokens.cached.value());
+        result("allowed", "verified_before", cached);
+        let absent = self.sum(|shard| shard.tokens.absent.value());
+        result("allowed", "optional", absent);
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (refusal, count) in self.shards.iter().flat_map(|it| it.tokens.refused()) {
+            *sums.entry(refusal.reason()).or_default() += count;
+        }
+        for (reason, count) in sums {
+            result("denied", reason, count);
         }
     }
 

@@ -7,8 +7,13 @@ use crate::shard::interned::Interned;
 
 /// Blocks of counters over all shards, with the labels of those that are named.
 pub(super) struct Table<'a, T> {
-    pub(super) ids: &'a [(Interned, Labels)],
+    pub(super) ids: Vec<(Interned, &'a Labels)>,
     pub(super) blocks: Vec<&'a Blocks<T>>,
+}
+
+/// Ids and their labels, for a table.
+pub(super) fn ids(named: &[(Interned, Labels)]) -> Vec<(Interned, &Labels)> {
+    named.iter().map(|(id, labels)| (*id, labels)).collect()
 }
 
 impl<T: Block> Table<'_, T> {
@@ -20,7 +25,7 @@ impl<T: Block> Table<'_, T> {
         of: impl Fn(&T) -> u64,
     ) {
         let mut family = out.counter(name, help);
-        for (id, labels) in self.ids {
+        for (id, labels) in &self.ids {
             family.number(labels, self.sum(*id, &of));
         }
     }
@@ -33,7 +38,7 @@ impl<T: Block> Table<'_, T> {
         of: impl Fn(&T) -> u64,
     ) {
         let mut family = out.gauge(name, help);
-        for (id, labels) in self.ids {
+        for (id, labels) in &self.ids {
             family.number(labels, self.sum(*id, &of));
         }
     }
@@ -51,7 +56,7 @@ impl<T: Block> Table<'_, T> {
         of: impl Fn(&T) -> &Histogram,
     ) {
         let mut family = out.histogram(name, help);
-        for (id, labels) in self.ids {
+        for (id, labels) in &self.ids {
             let mut sum = HistogramSum::default();
             let blocks = self.blocks.iter().filter_map(|blocks| blocks.read(*id));
             blocks.for_each(|block| sum.merge(of(block)));

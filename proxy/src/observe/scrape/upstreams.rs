@@ -59,7 +59,7 @@ impl Scrape<'_> {
             family.number(labels, live.in_flight);
         }
         let table = Table {
-            ids: &ids,
+            ids: super::table::ids(&ids),
             blocks: self.shards.iter().map(|shard| &shard.endpoints).collect(),
         };
         let help = "Connections made.";
