@@ -17,8 +17,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use self::event::Seen;
 use self::injected::Injected;
 use self::report::Report;
+use self::sse::{Item, Reader};
 use crate::args::TraceArgs;
 use crate::resource::Resource;
 use crate::source::Source;
@@ -87,4 +89,22 @@ fn check(resource: &Resource, port: Option<u16>, source: &Source) -> Result<()> 
         }
         _ => Ok(()),
     }
+}
+
+/// Everything that is shown of a trace as a gateway sends it, cut into pieces of this size.
+pub(crate) fn everything(bytes: &[u8], piece: usize) -> String {
+    let (mut reader, mut items) = (Reader::default(), Vec::new());
+    for piece in bytes.chunks(piece.max(1)) {
+        if reader.feed(piece, &mut items).is_err() {
+            break;
+        }
+    }
+    let events = items.iter().filter_map(|item| match item {
+        Item::Data(text) => Seen::read(text),
+        Item::Comment(_) => None,
+    });
+    let mut text = Vec::new();
+    // Memory takes everything.
+    let _ = plain::write(&Report::of(&events.collect::<Vec<_>>()), &mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }
