@@ -9,6 +9,7 @@ mod injected;
 mod plain;
 mod report;
 mod screen;
+mod secure;
 mod sse;
 
 use std::collections::BTreeSet;
@@ -40,17 +41,17 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
         eprintln!("waiting {:?} for the next request …", client.timeout());
         None
     };
-    let mut sink = |json: &str| {
-        if args.raw {
-            writeln!(out, "{json}")?;
-        }
-        Ok(())
+    let trouble = if args.raw {
+        let mut print = |json: &str, _: &Seen| Ok(writeln!(out, "{json}")?);
+        follow::follow(&client, request, &mut print)?.trouble
+    } else if has_screen() {
+        screen::show(move |sink| follow::follow(&client, request, sink))?
+    } else {
+        let told = follow::follow(&client, request, &mut |_, _| Ok(()))?;
+        plain::write(&Report::of(&told.events), out)?;
+        told.trouble
     };
-    let told = follow::follow(&client, request, &mut sink)?;
-    if !args.raw {
-        show(&Report::of(&told.events), out)?;
-    }
-    Ok(match told.trouble {
+    Ok(match trouble {
         None => ExitCode::SUCCESS,
         Some(trouble) => {
             eprintln!("error: {trouble}");
@@ -59,12 +60,10 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
     })
 }
 
-fn show(report: &Report, out: &mut dyn Write) -> Result<()> {
+/// Whether there is a terminal to draw on, and keys to press.
+fn has_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    if is_dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return plain::write(report, out);
-    }
-    screen::show(report)
+    !is_dumb && io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
 /// Whether the Gateway has the port, so that the request is not sent to another one.
