@@ -11,6 +11,8 @@ pub mod ask;
 mod background;
 mod certificates;
 mod endpoint;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod handles;
 pub mod limits;
 pub mod live;

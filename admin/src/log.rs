@@ -75,7 +75,7 @@ impl LogControl {
     }
 }
 
-fn parse(text: &str) -> Result<EnvFilter, FilterError> {
+pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     let text = text.trim();
     if text.is_empty() {
         return Err(FilterError::Empty);

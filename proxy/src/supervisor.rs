@@ -320,6 +320,12 @@ impl Shards {
         self.0.draining.load(Ordering::Relaxed)
     }
 
+    /// Lines of the access log that nobody took in time.
+    #[must_use]
+    pub fn dropped_log_lines(&self) -> u64 {
+        self.0.log.dropped_lines()
+    }
+
     /// Client connections open on all shards.
     #[must_use]
     pub fn clients(&self) -> u64 {

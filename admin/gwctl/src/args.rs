@@ -206,7 +206,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, required_unless_present = "next", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     /// Wait for the next request of any client instead of sending one
-    #[arg(long, conflicts_with_all = ["port", "url", "request", "headers", "data"])]
+    #[arg(long, conflicts_with_all = ["port", "url", "request", "headers", "data", "cacert", "insecure"])]
     pub(crate) next: bool,
     /// JSON Lines instead of a screen
     #[arg(long)]
@@ -220,7 +220,13 @@ pub(crate) struct TraceArgs {
     /// Body of the request, as it stands
     #[arg(short, long)]
     pub(crate) data: Option<String>,
-    /// What to ask for; its host is sent as Host
+    /// Certificates (PEM) that vouch for the listener's [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Take any certificate of the listener's
+    #[arg(short = 'k', long)]
+    pub(crate) insecure: bool,
+    /// What to ask for; its host is sent as Host, and as the name in TLS
     #[arg(last = true, required_unless_present = "next", value_parser = url)]
     pub(crate) url: Option<Uri>,
 }
@@ -241,12 +247,8 @@ fn url(text: &str) -> Result<Uri, String> {
     };
     let uri: Uri = whole.parse().map_err(|error| format!("{error}"))?;
     match uri.scheme_str() {
-        Some("http") => Ok(uri),
-        Some("https") => Err(
-            "TLS is not spoken here; send it with another client, and watch it with --next"
-                .to_owned(),
-        ),
-        _ => Err("write it as http://HOST/PATH".to_owned()),
+        Some("http" | "https") => Ok(uri),
+        _ => Err("write it as http://HOST/PATH or https://HOST/PATH".to_owned()),
     }
 }
 
@@ -350,7 +352,13 @@ mod tests {
             ("gwctl trace --local --port 0 -- h/p", false),
             ("gwctl trace --local -- h/p", false),
             ("gwctl trace --local --next --port 80", false),
-            ("gwctl trace --local --port 80 -- https://h/p", false),
+            ("gwctl trace --local --port 443 -k -- https://h/p", true),
+            (
+                "gwctl trace --local --port 443 -k --cacert a -- https://h/p",
+                false,
+            ),
+            ("gwctl trace --local --next -k", false),
+            ("gwctl trace --local --port 80 -- ftp://h/p", false),
             ("gwctl trace --local --port 80 -- http:///p", false),
             ("gwctl trace --local --port 80 -H a -- h/p", false),
             ("gwctl config diff --file a --file b", true),

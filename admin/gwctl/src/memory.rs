@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use admin_types::memory::Memory;
+use admin_types::memory::{Allocated, Memory};
 use anyhow::Result;
 
 use crate::args::{MemoryArgs, Output};
@@ -51,6 +51,16 @@ fn table(memory: &Memory) -> Table<3> {
         "address space",
         Some(bytes(allocator.reserved)),
     );
+    if let Some(allocations) = &memory.allocations {
+        let amount = |it: &Allocated| {
+            let live = format!("{} in {} allocations", bytes(it.live_bytes), it.live_count);
+            format!("{live}; {} in {} so far", bytes(it.bytes), it.count)
+        };
+        row("allocations", "process", Some(amount(&allocations.total)));
+        for (id, shard) in allocations.shards.iter().enumerate() {
+            row("allocations", &format!("shard {id}"), Some(amount(shard)));
+        }
+    }
     if let Some(group) = &memory.cgroup {
         row("cgroup", "in use", Some(bytes(group.usage)));
         row("cgroup", "working set", Some(bytes(group.working_set)));

@@ -16,6 +16,7 @@ struct Gateway {
     process: Child,
     admin: u16,
     port: u16,
+    secure: u16,
     file: PathBuf,
     _folder: TempDir,
 }
@@ -24,8 +25,11 @@ impl Gateway {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("gateway.yaml");
-        let [port, admin, dead] = free_ports();
-        fs::write(&file, configuration(port, origin(), dead)).expect("a file");
+        let [port, secure, admin, dead] = free_ports();
+        let pair = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).expect("a key");
+        fs::write(folder.path().join("own.pem"), pair.cert.pem()).expect("a file");
+        let yaml = configuration([port, secure], origin(), dead) + &secret(&pair);
+        fs::write(&file, yaml).expect("a file");
         let process = Command::new(binary())
             .args(["run", "--shards", "2", "--config"])
             .arg(&file)
@@ -39,6 +43,7 @@ impl Gateway {
             process,
             admin,
             port,
+            secure,
             file,
             _folder: folder,
         };
@@ -48,7 +53,7 @@ impl Gateway {
 
     fn wait_until_it_listens(&self) {
         let until = Instant::now() + Duration::from_secs(30);
-        for port in [self.admin, self.port] {
+        for port in [self.admin, self.port, self.secure] {
             while TcpStream::connect(("127.0.0.1", port)).is_err() {
                 assert!(Instant::now() < until, "it does not listen on {port}");
                 thread::sleep(Duration::from_millis(10));
@@ -58,7 +63,10 @@ impl Gateway {
 
     /// What a command line prints, and its exit code.
     fn gwctl(&self, line: &str) -> (Option<i32>, String, String) {
+        let line = line.replace("SECURE", &self.secure.to_string());
         let line = line.replace("PORT", &self.port.to_string());
+        let own = self.file.with_file_name("own.pem");
+        let line = line.replace("OWN", &own.display().to_string());
         let line = line.replace("FILE", &self.file.display().to_string());
         let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
             .arg(format!("--local=127.0.0.1:{}", self.admin))
@@ -139,7 +147,18 @@ fn origin() -> u16 {
     port
 }
 
-fn configuration(port: u16, origin: u16, dead: u16) -> String {
+/// The listener's certificate, which vouches for itself.
+fn secret(pair: &rcgen::CertifiedKey<rcgen::KeyPair>) -> String {
+    let indented = |pem: String| pem.replace('\n', "\n    ");
+    format!(
+        "---\napiVersion: v1\nkind: Secret\nmetadata: {{name: own}}\ntype: kubernetes.io/tls\n\
+         stringData:\n  tls.crt: |\n    {}\n  tls.key: |\n    {}\n",
+        indented(pair.cert.pem()),
+        indented(pair.signing_key.serialize_pem())
+    )
+}
+
+fn configuration([port, secure]: [u16; 2], origin: u16, dead: u16) -> String {
     format!(
         "
 apiVersion: gateway.networking.k8s.io/v1
@@ -147,13 +166,15 @@ kind: Gateway
 metadata: {{name: edge}}
 spec:
   gatewayClassName: gateway
-  listeners: [{{name: http, port: {port}, protocol: HTTP, hostname: '*.example'}}]
+  listeners:
+  - {{name: http, port: {port}, protocol: HTTP, hostname: '*.example'}}
+  - {{name: https, port: {secure}, protocol: HTTPS, tls: {{certificateRefs: [{{name: own}}]}}}}
 ---
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: {{name: shop}}
 spec:
-  parentRefs: [{{name: edge}}]
+  parentRefs: [{{name: edge, sectionName: http}}, {{name: edge, sectionName: https}}]
   rules:
   - backendRefs: [{{group: gateway-system.io, kind: Backend, name: live}}]
   - matches: [{{path: {{type: PathPrefix, value: /dead}}}}]
@@ -200,6 +221,34 @@ fn a_traced_request_is_told_from_its_beginning_to_its_end() {
     let text = gateway.says("trace --port PORT -- http://elsewhere.test/");
     assert!(text.contains("404"), "{text}");
     assert!(text.contains("listener  none"), "{text}");
+}
+
+#[test]
+fn a_request_over_tls_is_traced() {
+    let gateway = Gateway::start();
+    for trust in ["--cacert OWN", "-k"] {
+        let line = format!("edge --port SECURE {trust} -- https://shop.example/a");
+        let events = gateway.trace(&line);
+        assert_eq!(status(&events), Some(200), "{trust}");
+    }
+    for (line, expected) in [
+        (
+            "--port SECURE --cacert OWN -- https://other.example/",
+            "--cacert FILE names who signed",
+        ),
+        (
+            "--port PORT -k -- https://shop.example/",
+            "is it a listener of HTTPS?",
+        ),
+        (
+            "--port SECURE --cacert FILE -- https://shop.example/",
+            "--cacert FILE, or use -k",
+        ),
+    ] {
+        let (code, out, err) = gateway.gwctl(&format!("trace {line}"));
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{line}: {err}");
+        assert!(err.contains(expected), "{line}: {err}");
+    }
 }
 
 #[test]
@@ -271,7 +320,7 @@ fn what_is_loaded_is_shown() {
         ("tasks", "shard 1"),
         ("memory", "heap profile  sampling"),
         ("version", "configuration in force: number"),
-        ("check FILE", "1 listeners and 2 rules would be served"),
+        ("check FILE", "2 listeners and 4 rules would be served"),
     ] {
         let text = gateway.says(line);
         assert!(text.contains(expected), "{line}: {text}");
@@ -282,7 +331,7 @@ fn what_is_loaded_is_shown() {
         gateway.says("log").contains("warn"),
         "the level in force is unchanged"
     );
-    let heap = gateway.says("profile heap --flamegraph -o -");
+    let heap = gateway.says("profile heap --flamegraph -o - --timeout 5m");
     assert!(heap.contains("<svg"), "{heap:.100}");
 }
 

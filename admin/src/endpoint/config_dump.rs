@@ -12,6 +12,7 @@ use super::{Asked, Endpoint, READ};
 use crate::certificates;
 use crate::handles::{Handles, View};
 use crate::live::{self, Live};
+use crate::query::Query;
 use crate::server::{Answer, ErrorForm, JSON, Refusal, made};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
@@ -26,20 +27,7 @@ pub(super) const ENDPOINT: Endpoint = Endpoint {
 };
 
 async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let kinds = Kind::ALL.map(Kind::category);
-    let lists: Vec<_> = kinds.into_iter().chain([CERTIFICATES]).collect();
-    let list = asked
-        .query
-        .choice("type", &lists)
-        .map_err(Refusal::bad_parameter)?;
-    let name = asked.query.text("name");
-    if name.is_some_and(str::is_empty) {
-        return Err(Refusal::bad_parameter("the name is empty"));
-    }
-    let filter = Filter {
-        list,
-        name: name.map(|name| format!("/{name}/")),
-    };
+    let filter = Filter::read(&asked.query).map_err(Refusal::bad_parameter)?;
     let slot = asked.slot()?;
     let handles = Arc::clone(&asked.shared.handles);
     let live = live::gather(&handles).await;
@@ -53,7 +41,7 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
 const CERTIFICATES: &str = "certificates";
 
 /// What of the configuration is wanted.
-struct Filter {
+pub(crate) struct Filter {
     /// One list alone.
     list: Option<&'static str>,
     /// What has these segments in its key; between slashes.
@@ -61,6 +49,21 @@ struct Filter {
 }
 
 impl Filter {
+    /// Reads it from the parameters.
+    pub(crate) fn read(query: &Query<'_>) -> Result<Self, String> {
+        let kinds = Kind::ALL.map(Kind::category);
+        let lists: Vec<_> = kinds.into_iter().chain([CERTIFICATES]).collect();
+        let list = query.choice("type", &lists)?;
+        let name = query.text("name");
+        if name.is_some_and(str::is_empty) {
+            return Err("the name is empty".to_owned());
+        }
+        Ok(Self {
+            list,
+            name: name.map(|name| format!("/{name}/")),
+        })
+    }
+
     fn wants_list(&self, list: &str) -> bool {
         self.list.is_none_or(|wanted| wanted == list)
     }

@@ -12,6 +12,7 @@ use crate::limits::{
 };
 use crate::pprof::Format;
 use crate::pprof::cpu::{CpuProfile, CpuProfileError};
+use crate::query::Query;
 use crate::server::{Answer, Body, ErrorForm, Refusal};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
@@ -26,18 +27,13 @@ pub(super) const ENDPOINT: Endpoint = Endpoint {
 /// Samples are taken by a signal; names are looked up on a background thread. A client that leaves
 /// ends the profile.
 async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let query = &asked.query;
-    let seconds = query
-        .number("seconds", PROFILE_SECONDS)
-        .map_err(Refusal::bad_parameter)?;
-    let frequency = query
-        .number("frequency", PROFILE_FREQUENCY)
-        .map_err(Refusal::bad_parameter)?;
-    let format = format(&asked)?;
+    let Wanted {
+        time,
+        frequency,
+        format,
+    } = Wanted::read(&asked.query).map_err(Refusal::bad_parameter)?;
     let slot = asked.slot()?;
-    let time = Duration::from_secs(u64::from(seconds.unwrap_or(PROFILE_SECONDS_DEFAULT)));
-    let profile = CpuProfile::start(frequency.unwrap_or(PROFILE_FREQUENCY_DEFAULT))
-        .map_err(|error| refusal(&error))?;
+    let profile = CpuProfile::start(frequency).map_err(|error| refusal(&error))?;
     tokio::time::sleep(time).await;
     let (reply, written) = oneshot::channel();
     slot.run(move || {
@@ -53,6 +49,26 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     Ok(attached(answer, "cpu", format))
 }
 
+/// What is asked for.
+pub(crate) struct Wanted {
+    time: Duration,
+    frequency: i32,
+    format: Format,
+}
+
+impl Wanted {
+    /// Reads it from the parameters.
+    pub(crate) fn read(query: &Query<'_>) -> Result<Self, String> {
+        let seconds = query.number("seconds", PROFILE_SECONDS)?;
+        let frequency = query.number("frequency", PROFILE_FREQUENCY)?;
+        Ok(Self {
+            time: Duration::from_secs(u64::from(seconds.unwrap_or(PROFILE_SECONDS_DEFAULT))),
+            frequency: frequency.unwrap_or(PROFILE_FREQUENCY_DEFAULT),
+            format: format(query)?,
+        })
+    }
+}
+
 fn refusal(error: &CpuProfileError) -> Refusal {
     match error {
         CpuProfileError::Busy => Refusal::conflict(error.to_string()),
@@ -61,9 +77,8 @@ fn refusal(error: &CpuProfileError) -> Refusal {
 }
 
 /// The form that is asked for.
-pub(super) fn format(asked: &Asked<'_>) -> Result<Format, Refusal> {
-    let named = asked.query.choice("format", &["pprof", "flamegraph"]);
-    let named = named.map_err(Refusal::bad_parameter)?;
+pub(crate) fn format(query: &Query<'_>) -> Result<Format, String> {
+    let named = query.choice("format", &["pprof", "flamegraph"])?;
     Ok(named.and_then(Format::of).unwrap_or_default())
 }
 

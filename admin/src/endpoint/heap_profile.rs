@@ -17,7 +17,7 @@ pub(super) const ENDPOINT: Endpoint = Endpoint {
 };
 
 fn answer(asked: &Asked<'_>) -> Result<Answer, Refusal> {
-    let format = format(asked)?;
+    let format = format(&asked.query).map_err(Refusal::bad_parameter)?;
     let handles = Arc::clone(&asked.shared.handles);
     let samples = (handles.heap)();
     let Some(distance) = samples.distance else {

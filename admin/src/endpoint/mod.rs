@@ -1,15 +1,15 @@
 //! What the servers answer, path by path. A new endpoint is a file here and a line in its table.
 
-mod config_dump;
-mod cpu_profile;
+pub(crate) mod config_dump;
+pub(crate) mod cpu_profile;
 mod heap_profile;
 mod logging;
 mod memory;
 mod metrics;
 mod quit;
 mod readiness;
-mod tasks;
-mod trace;
+pub(crate) mod tasks;
+pub(crate) mod trace;
 
 use std::pin::Pin;
 

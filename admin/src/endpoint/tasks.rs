@@ -12,6 +12,7 @@ use super::{Asked, Endpoint, READ};
 use crate::ask::{Ask, TaskDetail, TaskReport};
 use crate::handles::{Handles, ShardHandle};
 use crate::limits::SHARD_PATIENCE;
+use crate::query::Query;
 use crate::server::{Answer, ErrorForm, JSON, Refusal, TEXT, made};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
@@ -24,8 +25,7 @@ pub(super) const ENDPOINT: Endpoint = Endpoint {
 };
 
 async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let format = asked.query.choice("format", &["json", "text"]);
-    let format = format.map_err(Refusal::bad_parameter)?;
+    let format = format(&asked.query).map_err(Refusal::bad_parameter)?;
     let slot = asked.slot()?;
     let handles = &asked.shared.handles;
     let tasks = Tasks {
@@ -40,6 +40,11 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
             out.write_all(b"\n")
         }),
     })
+}
+
+/// The form that is asked for.
+pub(crate) fn format(query: &Query<'_>) -> Result<Option<&'static str>, String> {
+    query.choice("format", &["json", "text"])
 }
 
 /// Asks all shards at once, and waits for them together.

@@ -53,7 +53,7 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
 /// Events on their way to the connection. Few: more wait where their loss is counted.
 const PIECES: usize = 8;
 
-fn wanted(query: &Query<'_>) -> Result<(Wanted, u32), String> {
+pub(crate) fn wanted(query: &Query<'_>) -> Result<(Wanted, u32), String> {
     let count = query.number("count", 1..=TRACED_REQUESTS)?.unwrap_or(1);
     let text = query.text("match").unwrap_or_default();
     let parsed =
@@ -72,7 +72,7 @@ fn wanted(query: &Query<'_>) -> Result<(Wanted, u32), String> {
 }
 
 /// `30s`, or a number of seconds.
-fn timeout(query: &Query<'_>) -> Result<Option<Duration>, String> {
+pub(crate) fn timeout(query: &Query<'_>) -> Result<Option<Duration>, String> {
     let Some(text) = query.text("timeout") else {
         return Ok(None);
     };

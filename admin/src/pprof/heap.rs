@@ -94,6 +94,7 @@ fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile
         period_type: Some(tables.value_type("space", "bytes")),
         period: i64::from(distance),
         default_sample_type: tables.string("inuse_space"),
+        drop_frames: tables.string(ALLOCATOR_FRAMES),
         time_nanos: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
         location: tables.locations,
         function: tables.functions,
@@ -101,6 +102,12 @@ fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile
         ..Profile::default()
     }
 }
+
+/// What viewers leave out, with all that it called: the allocator and its sampler, so that memory
+/// counts for the code that asked for it.
+const ALLOCATOR_FRAMES: &str = "proxy::heap::.*|.*heap::Sampled.*|\
+    (__rustc::)?__(rust|rdl|rg)_(re)?alloc(_zeroed)?|alloc::alloc::.*|\
+    ::(re)?alloc(ate)?(_zeroed)?";
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

@@ -132,6 +132,11 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
     })
 }
 
+/// Whether the admin server lets in a request of this target and these headers.
+pub(crate) fn lets_in(uri: &http::Uri, headers: &http::HeaderMap) -> bool {
+    guard::check(uri, headers, &[]).is_ok()
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());

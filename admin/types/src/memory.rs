@@ -44,7 +44,7 @@ pub struct Allocator {
 pub struct Allocations {
     /// Of the whole program.
     pub total: Allocated,
-    /// Of each shard.
+    /// Of each shard; what lives of one is what it has allocated less what it has freed.
     pub shards: Vec<Allocated>,
 }
 

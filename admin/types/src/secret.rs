@@ -11,10 +11,15 @@ pub fn is_secret_header(name: &str) -> bool {
     HEADERS.iter().any(|it| it.eq_ignore_ascii_case(name)) || is_secret_word(name)
 }
 
-/// The value of a header, or [`MASK`].
+/// The value of a header, or [`MASK`]. A signed token is a secret whatever the header is called: a
+/// policy may take it from any.
 #[must_use]
 pub fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
-    if is_secret_header(name) { MASK } else { value }
+    if is_secret_header(name) || holds_token(value) {
+        MASK
+    } else {
+        value
+    }
 }
 
 /// A path and its query; values of parameters that carry credentials are masked.
@@ -23,15 +28,12 @@ pub fn target(target: &str) -> Cow<'_, str> {
     let Some((path, query)) = target.split_once('?') else {
         return Cow::Borrowed(target);
     };
-    let secret = |pair: &str| {
-        pair.split_once('=')
-            .is_some_and(|(name, _)| is_secret_parameter(name))
-    };
-    if !query.split('&').any(secret) {
+    let secret = |(name, value): (&str, &str)| is_secret_parameter(name) || holds_token(value);
+    if !query.split('&').filter_map(parameter).any(secret) {
         return Cow::Borrowed(target);
     }
-    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if is_secret_parameter(name) => Cow::Owned(format!("{name}={MASK}")),
+    let pairs = query.split('&').map(|pair| match parameter(pair) {
+        Some((name, value)) if secret((name, value)) => Cow::Owned(format!("{name}={MASK}")),
         _ => Cow::Borrowed(pair),
     });
     let pairs: Vec<_> = pairs.collect();
@@ -51,6 +53,24 @@ pub fn url(url: &str) -> String {
         .map_or(authority, |(_, host)| host);
     format!("{scheme}://{host}{}", target(path))
 }
+
+fn parameter(pair: &str) -> Option<(&str, &str)> {
+    pair.split_once('=')
+}
+
+/// Whether there is a signed token (RFC 7515 section 7.1) among the words of a value: three parts of
+/// base64url, of which the first begins as every JSON object does.
+fn holds_token(value: &str) -> bool {
+    let mut words = value.split(|c: char| !is_base64url(c) && c != '.');
+    words.any(|word| word.starts_with("eyJ") && word.split('.').count() >= TOKEN_PARTS)
+}
+
+fn is_base64url(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '-' || c == '_'
+}
+
+/// Header, payload, signature; one that is encrypted has five.
+const TOKEN_PARTS: usize = 3;
 
 fn is_secret_parameter(name: &str) -> bool {
     // An escaped name could be any of them.
@@ -96,6 +116,22 @@ mod tests {
         }
         for name in ["accept", "host", "x-request-id", "content-length"] {
             assert_eq!(header_value(name, "v"), "v", "{name}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_masked_wherever_they_are() {
+        let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln";
+        for value in [
+            token.to_owned(),
+            format!("JWT {token}"),
+            format!("a;b=\"{token}\""),
+        ] {
+            assert_eq!(header_value("x-who", &value), MASK, "{value}");
+        }
+        assert_eq!(target(&format!("/a?who={token}&b=c")), "/a?who=***&b=c");
+        for value in ["eyJhbGciOiJSUzI1NiJ9", "a.b.c", "1.2.3", "eyJ.x"] {
+            assert_eq!(header_value("x-who", value), value);
         }
     }
 

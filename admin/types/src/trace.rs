@@ -50,17 +50,18 @@ pub enum Message {
         client: String,
         /// Where it came in.
         bind: String,
+        /// `TCP`, `TLS` or `UDP`.
+        #[serde(default)]
+        protocol: String,
+        /// The name that a TLS client asks for, if it asks for one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server_name: Option<String>,
+        /// Number of the configuration that it is served by.
+        #[serde(default)]
+        configuration: u64,
     },
     /// A connection that was relayed as it is ended.
-    ConnectionFinished {
-        /// Bytes from the client.
-        bytes_in: u64,
-        /// Bytes to the client.
-        bytes_out: u64,
-        /// Why it failed, if it did.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
+    ConnectionFinished(ConnectionFinished),
     /// A request's head was read.
     RequestStarted {
         /// The client's address.
@@ -263,6 +264,32 @@ pub struct EndpointScore {
     pub ejected: bool,
     /// Whether an earlier try of this request went to it.
     pub tried: bool,
+}
+
+/// How a connection, or a session of datagrams, ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConnectionFinished {
+    /// Bytes from the client.
+    pub bytes_in: u64,
+    /// Bytes to the client.
+    pub bytes_out: u64,
+    /// Why it failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The rule that served it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// The backend it went to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The endpoint it went to last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Tries after the first.
+    pub retries: u32,
+    /// The whole, in µs.
+    pub duration_micros: u64,
 }
 
 /// How a request ended.

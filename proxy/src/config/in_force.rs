@@ -1,11 +1,12 @@
 //! The configuration in force, as the admin server shows it: what was said beside what came of it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use xds::model::Model;
+use xds::model::{BindKey, Model};
 
 use super::Snapshot;
 
@@ -16,8 +17,24 @@ pub struct InForce(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     told: ArcSwap<Told>,
-    /// Whether there was a time when every bind of the configuration was listened on.
+    /// The binds that are not listened on.
+    down: ArcSwap<Vec<BindDown>>,
+    /// Whether there was a time when the binds of a configuration had been tried, and any of them,
+    /// if there are any, was listened on.
     listened: AtomicBool,
+}
+
+/// A bind that could not be listened on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindDown {
+    /// Its id in the snapshots.
+    pub id: u32,
+    /// Its key.
+    pub key: BindKey,
+    /// Where it was to listen.
+    pub address: SocketAddr,
+    /// Why it could not.
+    pub reason: String,
 }
 
 /// A configuration that was put in force.
@@ -45,13 +62,23 @@ impl InForce {
         self.0.told.load_full()
     }
 
-    /// Says that all binds are listened on.
-    pub fn listens(&self) {
-        self.0.listened.store(true, Ordering::Relaxed);
+    /// Says which binds were tried, by how many are listened on and which are not.
+    pub fn tried(&self, up: usize, down: Vec<BindDown>) {
+        if up > 0 || down.is_empty() {
+            self.0.listened.store(true, Ordering::Relaxed);
+        }
+        self.0.down.store(Arc::new(down));
     }
 
-    /// Whether all binds were listened on at some time. A bind that is refused later is no reason
-    /// to take the others out of service.
+    /// The binds that are not listened on.
+    #[must_use]
+    pub fn down(&self) -> Arc<Vec<BindDown>> {
+        self.0.down.load_full()
+    }
+
+    /// Whether the proxy has come to listen. One that cannot have one of its ports serves the
+    /// others: taking them out of service would make a small failure a large one. Which ports are
+    /// missing is told by metrics, dump and log.
     #[must_use]
     pub fn has_listened(&self) -> bool {
         self.0.listened.load(Ordering::Relaxed)

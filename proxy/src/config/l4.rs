@@ -53,6 +53,8 @@ pub struct L4Routes {
     hosts: HostIndex,
     /// In the order of the index.
     rules: Vec<Arc<L4Rule>>,
+    /// The hostname of each, for traces.
+    hostnames: Vec<Option<model::Hostname>>,
 }
 
 impl L4Routes {
@@ -62,8 +64,9 @@ impl L4Routes {
     ) -> Self {
         let (hostnames, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
         Self {
-            hosts: HostIndex::build(hostnames),
+            hosts: HostIndex::build(hostnames.iter().copied()),
             rules,
+            hostnames: hostnames.into_iter().map(Option::<&_>::cloned).collect(),
         }
     }
 
@@ -72,6 +75,14 @@ impl L4Routes {
     pub fn find(&self, host: Option<&str>) -> Option<&Arc<L4Rule>> {
         let at = self.hosts.find(host.unwrap_or_default().as_bytes())?;
         self.rules.get(at)
+    }
+}
+
+impl L4Routes {
+    /// The rules with the hostname that each serves, the more important first. A rule of several
+    /// hostnames comes once for each.
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&model::Hostname>, &Arc<L4Rule>)> {
+        self.hostnames.iter().map(Option::as_ref).zip(&self.rules)
     }
 }
 

@@ -25,10 +25,12 @@ use crate::limits::{
     Limits,
 };
 use crate::net::Buffer;
+use crate::observe::counters::Up;
 use crate::request::{self, After};
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::fence::fenced;
+use crate::shard::interned::Interned;
 use crate::shard::tasks::Purpose;
 
 use super::answer;
@@ -256,6 +258,8 @@ struct Served {
 impl Served {
     async fn run(self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
         let shard = &self.shard;
+        let counters = shard.counters.binds.of(Interned::bind(self.bind));
+        let _counted = Up::new(&counters.streams);
         let (parts, body) = request.into_parts();
         let follows = if body.is_end_stream() {
             Follows::Nothing

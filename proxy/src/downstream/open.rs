@@ -44,7 +44,7 @@ async fn first_bytes(
         Opening::Http => Ok(()),
         Opening::Tls => begin_tls(shard, client, buffer).await,
         Opening::Tcp | Opening::Udp => {
-            let (found, record) = plan(&shard.config.load(), client, None, None)?;
+            let (found, record) = plan(shard, &shard.config.load(), client, None, None)?;
             Err(l4::serve(shard, client, buffer, found, record).await)
         }
     }
@@ -63,6 +63,9 @@ async fn begin_tls(
         let bind = snapshot.bind(client.bind).ok_or(Next::Close)?;
         // No name is the listener's for every host, or nobody's.
         let listener = bind.listener(hello.server_name().unwrap_or_default());
+        if listener.is_none() && shard.watches.are_armed() {
+            trace_unserved(shard, &snapshot, client, &hello);
+        }
         match listener {
             Some(listener) if matches!(listener.accepts, Accepts::Plain) => {}
             listener => tls::accept(shard, client, listener, buffer).await?,
@@ -71,7 +74,7 @@ async fn begin_tls(
         if listener.is_some_and(|listener| listener.carries == Carries::Requests) {
             return Ok(());
         }
-        plan(&snapshot, client, listener, Some(&hello))?
+        plan(shard, &snapshot, client, listener, Some(&hello))?
     };
     Err(l4::serve(shard, client, buffer, found, record).await)
 }
@@ -79,6 +82,7 @@ async fn begin_tls(
 /// What becomes of a connection that is carried as it is; without TLS, it is of its bind's only
 /// listener.
 fn plan<'a>(
+    shard: &Shard,
     snapshot: &Held,
     client: &Client,
     listener: Option<&Listener>,
@@ -90,8 +94,23 @@ fn plan<'a>(
         None => (Protocol::Tcp, bind.listeners.first()),
     };
     let name = hello.and_then(ClientHello::server_name);
-    let record = Record::begin(protocol, name, bind, listener);
+    let mut record = Record::begin(protocol, name, bind, listener);
+    if shard.watches.are_armed() {
+        let client = client.hop.address();
+        record.begin_trace(shard, client, snapshot, (bind, listener));
+    }
     Ok((find(snapshot, listener, name), record))
+}
+
+/// Tells those who watch of a TLS connection whose name is no listener's.
+#[cold]
+fn trace_unserved(shard: &Shard, snapshot: &Held, client: &Client, hello: &ClientHello) {
+    let Some(bind) = snapshot.bind(client.bind) else {
+        return;
+    };
+    let mut record = Record::begin(Protocol::Tls, hello.server_name(), bind, None);
+    record.begin_trace(shard, client.hop.address(), snapshot, (bind, None));
+    record.end_trace(Some(FailureKind::NoListener.into()));
 }
 
 /// The rule of a listener for a server name.

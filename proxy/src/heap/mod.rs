@@ -6,8 +6,11 @@
 //! allocation. So a sample of size s stands for 1 / (1 - e^(-s/512 KiB)) allocations of its size, and
 //! what is noted is scaled by that, as Go's and tcmalloc's profiles are.
 //!
+//! Beside that, [`counts`] has exact numbers, without a place.
+//!
 //! Nothing in here allocates, locks or waits: it runs inside of every allocation.
 
+pub mod counts;
 mod live;
 mod stacks;
 mod thread;
@@ -36,20 +39,21 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises are passed on.
         let address = unsafe { self.0.alloc(layout) };
-        thread::note_allocated(address, layout.size());
+        note_allocated(address, layout.size());
         address
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         let address = unsafe { self.0.alloc_zeroed(layout) };
-        thread::note_allocated(address, layout.size());
+        note_allocated(address, layout.size());
         address
     }
 
     unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
         // First, since another thread may be given the address as soon as it is free.
         live::note_freed(address);
+        counts::note_freed(layout.size());
         // SAFETY: as above.
         unsafe { self.0.dealloc(address, layout) };
     }
@@ -58,7 +62,18 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Sampled<A> {
         live::note_freed(address);
         // SAFETY: as above.
         let moved = unsafe { self.0.realloc(address, layout, size) };
-        thread::note_allocated(moved, size);
+        if !moved.is_null() {
+            counts::note_freed(layout.size());
+        }
+        note_allocated(moved, size);
         moved
+    }
+}
+
+/// Notes an allocation; a null pointer is one that failed.
+fn note_allocated(address: *mut u8, size: usize) {
+    thread::note_allocated(address, size);
+    if !address.is_null() {
+        counts::note_allocated(size);
     }
 }

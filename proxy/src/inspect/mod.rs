@@ -12,10 +12,13 @@ use std::time::Instant;
 
 use admin::ask::UpstreamId;
 use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples, ShardHandle};
+use admin::metrics::Exposition;
 use admin::pprof::heap::HeapStack;
 use admin::{Handles, LogControl, View};
-use admin_types::dump::{Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind};
-use admin_types::memory::HeapProfile;
+use admin_types::dump::{
+    BindDown, Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind,
+};
+use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
 use xds::model::Health;
 
@@ -49,35 +52,40 @@ impl Inspected {
     pub fn handles(self, log: LogControl, quit: impl Fn() + Send + Sync + 'static) -> Handles {
         let this = Arc::new(self);
         let call = || Arc::clone(&this);
-        let (view, runtime, source, metrics, pending, xds) =
-            (call(), call(), call(), call(), call(), call());
+        let (view, runtime, source, metrics) = (call(), call(), call(), call());
+        let (pending, xds, allocator) = (call(), call(), call());
         Handles {
             view: Box::new(move || view.view()),
             runtime: Box::new(move || runtime.runtime()),
             source: Box::new(move || source.source()),
-            metrics: Box::new(move |out, live| {
-                let scrape = Scrape {
-                    snapshot: &metrics.in_force.told().snapshot,
-                    shards: metrics.shards.counters(),
-                    drivers: &metrics.shards.drivers(),
-                    live,
-                };
-                scrape.write(out);
-            }),
+            metrics: Box::new(move |out, live| metrics.metrics(out, live)),
             pending: Box::new(move || pending.pending()),
             xds_tasks: Box::new(move || xds.configuration_tasks()),
             shards: (0..this.shards.counters().len())
                 .map(|id| shard_handle(this.shards.clone(), id))
                 .collect(),
             log,
-            allocator: Box::new(|| AllocatorReport {
-                allocator: memory::report(),
-                allocations: None,
-                heap_profile: heap_profile(),
-            }),
+            allocator: Box::new(move || allocator.allocator()),
             heap: Box::new(heap_samples),
             quit: Box::new(quit),
         }
+    }
+
+    fn metrics(&self, out: &mut Exposition, live: &admin::Live) {
+        let told = self.in_force.told();
+        let down = self.in_force.down();
+        let binds_down: Vec<u32> = down.iter().map(|bind| bind.id).collect();
+        let scrape = Scrape {
+            snapshot: &told.snapshot,
+            shards: self.shards.counters(),
+            drivers: &self.shards.drivers(),
+            live,
+            model: &told.model,
+            source: &self.source(),
+            binds_down: &binds_down,
+            dropped_log_lines: self.shards.dropped_log_lines(),
+        };
+        scrape.write(out);
     }
 
     fn view(&self) -> View {
@@ -114,7 +122,18 @@ impl Inspected {
             cpus: self.cpus.set.clone(),
             descriptors_per_shard: self.shards.plan().descriptors,
             uptime_seconds: self.started.elapsed().as_secs(),
+            binds_down: self.binds_down(),
         }
+    }
+
+    fn binds_down(&self) -> Vec<BindDown> {
+        let down = self.in_force.down();
+        let shown = down.iter().map(|down| BindDown {
+            bind: down.key.to_string(),
+            address: down.address.to_string(),
+            reason: down.reason.clone(),
+        });
+        shown.collect()
     }
 
     fn source(&self) -> Source {
@@ -129,6 +148,19 @@ impl Inspected {
             age_seconds: told.since.map(|since| since.elapsed().as_secs()),
             problems: told.problems as u64,
             ..Source::default()
+        }
+    }
+
+    fn allocator(&self) -> AllocatorReport {
+        let shards = 0..self.shards.counters().len();
+        let shards = shards.filter_map(|id| heap::counts::of_shard(u16::try_from(id).ok()?));
+        AllocatorReport {
+            allocator: memory::report(),
+            allocations: Some(Allocations {
+                total: allocated(heap::counts::of_process()),
+                shards: shards.map(allocated).collect(),
+            }),
+            heap_profile: heap_profile(),
         }
     }
 
@@ -163,6 +195,15 @@ impl Inspected {
             detail: self.source().from.join(", "),
             ..Task::default()
         }]
+    }
+}
+
+fn allocated(counted: heap::counts::Allocated) -> Allocated {
+    Allocated {
+        count: counted.count,
+        bytes: counted.bytes,
+        live_count: counted.count.saturating_sub(counted.freed_count),
+        live_bytes: counted.bytes.saturating_sub(counted.freed_bytes),
     }
 }
 

@@ -43,8 +43,7 @@ pub(super) async fn reach(
     let (mut tried, mut retry) = (Vec::new(), None);
     loop {
         let begun = Instant::now();
-        let (endpoint, booking) = choose(shard, cluster, &mut tried, begun)?;
-        record.endpoint = Some(endpoint.name.clone());
+        let (endpoint, booking) = choose(shard, cluster, &mut tried, record, begun)?;
         let connected = connect(
             shard,
             cluster,
@@ -55,6 +54,8 @@ pub(super) async fn reach(
         .await;
         let now = Instant::now();
         let took = now.saturating_duration_since(begun);
+        // The snapshot is held, so that the id is still the rule's.
+        shard.counters.routes.of(rule.id).connect.observe(took);
         let outcome = match &connected {
             Ok(_) => Some(Outcome::Success(took)),
             Err(failure) => Outcome::failed(failure.kind),
@@ -65,6 +66,9 @@ pub(super) async fn reach(
         let failure = match connected {
             Ok(connection) => {
                 record.connect_time = Some(took);
+                if let Some(trace) = &record.trace {
+                    trace.connected(endpoint, Some(took));
+                }
                 return Ok(Reached {
                     connection,
                     booking,
@@ -76,6 +80,10 @@ pub(super) async fn reach(
         let (ending, budget) = (Ending::Failed(failure.kind), cluster.retry_budget);
         let replay = Replay::Possible;
         let booked = may_retry(None, ending, record.retries, replay, &service, budget);
+        if let Some(trace) = &record.trace {
+            trace.attempted(endpoint, None, Some(failure));
+            trace.retry(failure.to_string(), booked.as_ref().err().copied());
+        }
         retry = Some(booked.map_err(|_| failure)?);
         record.retries += 1;
     }
@@ -98,12 +106,18 @@ pub(super) fn choose<'a>(
     shard: &Shard,
     cluster: &'a Cluster,
     tried: &mut Vec<Interned>,
+    record: &mut Record<'_>,
     now: Instant,
 ) -> Result<(&'a Endpoint, Exchange), Failure> {
     let states = &shard.endpoints;
     let id = shard.with_rng(|rng| states.choose(&cluster.set, tried, now, rng));
     let endpoint = id.and_then(|id| cluster.endpoint(id));
+    if let Some(trace) = &mut record.trace {
+        trace.endpoint(shard, cluster, endpoint, tried);
+        trace.attempt();
+    }
     let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
     tried.push(endpoint.id);
+    record.endpoint = Some(endpoint.name.clone());
     Ok((endpoint, states.start(&cluster.set, endpoint.id)))
 }

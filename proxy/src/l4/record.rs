@@ -5,14 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use admin_types::trace::ConnectionFinished;
 use rand::rngs::SmallRng;
 
-use crate::config::{Bind, L4Rule, Listener};
+use crate::config::{Bind, L4Rule, Listener, Snapshot};
 use crate::failure::Failure;
 use crate::observe::access_log::{self, ConnectionRecord};
 use crate::observe::series::{MethodClass, Owner, Series};
 use crate::shard::Shard;
 use crate::shard::interned::Interned;
+use crate::trace::{Begun, Tracer};
 use xds::model::AccessLog;
 
 /// What is carried.
@@ -50,6 +52,8 @@ pub(crate) struct Record<'a> {
     pub(super) retries: u32,
     pub(super) bytes_in: u64,
     pub(super) bytes_out: u64,
+    /// Tells those who watch it.
+    pub(super) trace: Option<Box<Tracer>>,
 }
 
 /// What holds for connections that no rule serves.
@@ -84,6 +88,33 @@ impl<'a> Record<'a> {
             retries: 0,
             bytes_in: 0,
             bytes_out: 0,
+            trace: None,
+        }
+    }
+
+    /// Tells those who watch connections like this one of it.
+    #[cold]
+    pub(crate) fn begin_trace(
+        &mut self,
+        shard: &Shard,
+        client: IpAddr,
+        snapshot: &Snapshot,
+        (bind, listener): (&Bind, Option<&Listener>),
+    ) {
+        let begun = Begun {
+            protocol: self.protocol.as_str(),
+            server_name: self.server_name,
+            client,
+            bind,
+            configuration: snapshot.version,
+            started: self.started,
+        };
+        self.trace = Tracer::begin_connection(shard, &begun);
+        if let Some(trace) = &self.trace {
+            trace.listener(self.server_name.unwrap_or_default(), bind, listener);
+            if let Some(listener) = listener {
+                trace.connection_route(&listener.l4, self.server_name);
+            }
         }
     }
 
@@ -98,6 +129,23 @@ impl<'a> Record<'a> {
         let duration = self.started.elapsed();
         self.count(shard, failure, duration);
         self.log(shard, client, failure, duration);
+        self.end_trace(failure);
+    }
+
+    /// Tells how it ended.
+    pub(crate) fn end_trace(&self, failure: Option<Failure>) {
+        let Some(trace) = &self.trace else { return };
+        let micros = self.started.elapsed().as_micros();
+        trace.connection_finished(ConnectionFinished {
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            reason: failure.map(|failure| failure.to_string()),
+            route: self.rule.as_ref().map(|rule| rule.name.to_string()),
+            backend: self.cluster.as_ref().map(|(_, name)| name.to_string()),
+            endpoint: self.endpoint.as_ref().map(ToString::to_string),
+            retries: self.retries,
+            duration_micros: u64::try_from(micros).unwrap_or(u64::MAX),
+        });
     }
 
     fn count(&self, shard: &Shard, failure: Option<Failure>, duration: Duration) {

@@ -14,6 +14,7 @@ use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
 use super::proxy_headers::ProxyHeaders;
 use super::series::SeriesTable;
+use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
 use crate::policy::jwt::{Proof, Refusal};
@@ -217,6 +218,8 @@ blocks! {
         accepted: Counter,
         /// Connections now.
         connections: Gauge,
+        /// Streams of HTTP/2 connections now.
+        streams: Gauge,
     }
     /// Of a listener.
     ListenerCounters {
@@ -373,6 +376,8 @@ pub struct ShardCounters {
     pub accept_paused: Counter,
     /// Client connections now.
     pub clients: Gauge,
+    /// The thread that counts here, and what it costs.
+    pub thread: ThreadClock,
 }
 
 /// Blocks of counters by interned id. It grows as ids do, never moves a block, and is read without

@@ -10,3 +10,4 @@ pub mod log_writer;
 pub mod proxy_headers;
 pub mod scrape;
 pub mod series;
+pub mod thread_clock;

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::policy::cors::Preflight;
 use crate::policy::jwt::{Carrier, Passed};
 use crate::policy::normalise::Target;
+use crate::trace::Did;
 
 use super::{Exchange, Matched};
 
@@ -16,6 +17,9 @@ impl<'a> Exchange<'a> {
             return Ok(());
         };
         if self.is_preflight(matched) {
+            if let Some(trace) = &self.record.trace {
+                trace.policy("jwt", Did::Skipped("a preflight request has no token"));
+            }
             return Ok(());
         }
         let carrier = self.carrier(matched.target);
@@ -26,6 +30,9 @@ impl<'a> Exchange<'a> {
             .map(Passed::proof)
             .map_err(|refusal| *refusal);
         self.shard.counters.tokens.count(proof);
+        if let Some(trace) = &self.record.trace {
+            trace.token(proof);
+        }
         if let Err(refusal) = proof {
             // The client is not told, so this is the place to look.
             tracing::debug!(

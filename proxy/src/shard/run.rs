@@ -20,6 +20,7 @@ use super::tasks::{Purpose, listed};
 use super::turn::Turns;
 use crate::config::Published;
 use crate::driver::{Driver, DriverChoice, DriverReport, Waits};
+use crate::heap;
 use crate::l4::udp::UdpListeners;
 use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, WHEEL_TICK,
@@ -65,6 +66,8 @@ pub fn run(
     let waits = driver.waits();
     inbox.bell.set_nonblocking(waits == Waits::ForReadiness)?;
     let (turns, ringing) = Turns::new(waits)?;
+    options.counters.thread.start();
+    heap::counts::count_as_shard(options.id);
     started(report);
     let shard = Rc::new(Shard::new(options, waits, Rc::clone(&turns)));
     let _hangs_up = HangsUp(Rc::downgrade(&shard));

@@ -1,9 +1,11 @@
-//! Tells watchers of requests as they happen (`/debug/trace` of the admin server).
+//! Tells watchers of requests, and of connections that are carried as they are, as they happen
+//! (`/debug/trace` of the admin server).
 //!
 //! A request that nobody watches pays one branch: whether any watch is armed on its shard. One that
 //! is claimed by a watch carries a [`Tracer`], and every phase tells it what it decided and why.
 //! Watchers have bounded room; a request never waits for them.
 
+mod connection;
 mod policy;
 mod request;
 mod upstream;
@@ -15,6 +17,7 @@ use std::time::Instant;
 use admin::watch::{Claim, Offer, Watch};
 use admin_types::trace::{Event, Message, Severity};
 
+pub(crate) use self::connection::Begun;
 pub(crate) use self::policy::Did;
 
 /// Who watches the requests of a shard.

@@ -4,6 +4,7 @@ use admin_types::trace::{Message, PolicyOutcome, Severity};
 
 use super::Tracer;
 use crate::config::{Rule, RuleBackend};
+use crate::policy::jwt::{Proof, Refusal};
 
 /// What a filter came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,7 @@ impl Tracer {
     pub(crate) fn policies(&self, rule: &Rule) {
         let answers = rule.answers.as_deref();
         let holds = [
+            ("jwt", rule.jwt.is_some()),
             ("cors", answers.is_some_and(|it| it.cors.is_some())),
             ("redirect", answers.is_some_and(|it| it.redirect.is_some())),
             ("requestTimeout", rule.request_timeout.is_some()),
@@ -31,6 +33,31 @@ impl Tracer {
         let policies = holds.into_iter().filter(|(_, holds)| *holds);
         let policies = policies.map(|(name, _)| name.to_owned()).collect();
         self.tell(Severity::Info, Message::PolicySelection { policies });
+    }
+
+    /// Whether the policy of tokens lets the request in. Of the token itself nothing is told.
+    #[cold]
+    pub(crate) fn token(&self, result: Result<Proof, Refusal>) {
+        let (severity, allowed, detail) = match result {
+            Ok(Proof::None) => (
+                Severity::Success,
+                true,
+                "without a token, which is optional",
+            ),
+            Ok(Proof::Cached) => (
+                Severity::Success,
+                true,
+                "by a token that was verified before",
+            ),
+            Ok(Proof::Verified) => (Severity::Success, true, "by a token that was verified"),
+            Err(refusal) => (Severity::Error, false, refusal.reason()),
+        };
+        let message = Message::AuthorizationResult {
+            by: "jwt".to_owned(),
+            allowed,
+            detail: detail.to_owned(),
+        };
+        self.tell(severity, message);
     }
 
     /// What a filter did, or why it did nothing.

@@ -163,7 +163,7 @@ pub(super) fn headers(fields: &Fields, bytes: &[u8]) -> Vec<(String, String)> {
     shown.collect()
 }
 
-fn found(is_found: bool) -> Severity {
+pub(super) fn found(is_found: bool) -> Severity {
     if is_found {
         Severity::Success
     } else {

@@ -93,6 +93,32 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
     ("POST", "/logging?level=proxy%3Dloud", 400, "usage"),
     ("PUT", "/logging", 405, "GET, HEAD, POST"),
     ("GET", "/quitquitquit", 405, "POST"),
+    (
+        "GET",
+        "/debug/pprof/profile?seconds=0",
+        400,
+        "not a number from 1 to 300 for `seconds`",
+    ),
+    (
+        "GET",
+        "/debug/pprof/profile?seconds=301",
+        400,
+        "usage: GET /debug/pprof/profile",
+    ),
+    ("GET", "/debug/pprof/profile?seconds=ten", 400, "`ten`"),
+    (
+        "GET",
+        "/debug/pprof/profile?frequency=251",
+        400,
+        "from 1 to 250",
+    ),
+    (
+        "GET",
+        "/debug/pprof/heap?format=svg",
+        400,
+        "none of pprof, flamegraph",
+    ),
+    ("POST", "/debug/pprof/profile", 405, "GET"),
     ("HEAD", "/debug/trace", 405, ""),
     ("GET", "/debug/trace?count=0", 400, "not a number from 1 to"),
     ("GET", "/debug/trace?timeout=never", 400, "no timeout"),
@@ -162,6 +188,22 @@ on_both_drivers! {
         assert!(list.contains("proxy::supervisor=info") && list.contains("warn"), "{list}");
     }
 
+    fn one_cpu_profile_is_made_at_a_time(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut first = gateway.client_of("admin");
+        first.sends("GET /debug/pprof/profile?seconds=300 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let deadline = Instant::now() + PATIENCE;
+        while !asks(&gateway, "admin", "GET", "/debug/tasks").text().contains("admin /debug/pprof/profile") {
+            assert!(Instant::now() < deadline, "it is never asked");
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+        let second = asks(&gateway, "admin", "GET", "/debug/pprof/profile?seconds=1");
+        assert_eq!(second.status(), 409, "{second}");
+        assert!(second.text().contains("another CPU profile is being made"), "{second}");
+        gateway.client().gets("/").expects(200);
+    }
+
     fn quitquitquit_drains(driver) {
         let origin = origin();
         let mut gateway = gateway(driver).routes_to(&origin)
@@ -200,7 +242,9 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
         let memory = json(&gateway, "/memory");
-        for path in ["/allocator/committed", "/allocator/reserved", "/process/rss", "/process/threads", "/process/fds"] {
+        for path in ["/allocator/committed", "/allocator/reserved", "/process/rss", "/process/threads", "/process/fds",
+                     "/allocations/total/count", "/allocations/total/bytes", "/allocations/total/liveCount",
+                     "/allocations/total/liveBytes", "/allocations/shards/0/count", "/allocations/shards/0/liveBytes"] {
             let value = memory.pointer(path).and_then(Value::as_u64);
             assert!(value.is_some_and(|value| value > 0), "{path}: {memory}");
         }

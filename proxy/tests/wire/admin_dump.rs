@@ -9,7 +9,7 @@ use super::admin::{asks, json};
 use crate::support::{GatewayBuilder, gateway, on_both_drivers, origin, refused};
 
 /// Routes with so many rules in all, each with a path of its own.
-fn with_rules(builder: GatewayBuilder, count: usize) -> GatewayBuilder {
+pub(super) fn with_rules(builder: GatewayBuilder, count: usize) -> GatewayBuilder {
     let numbers: Vec<usize> = (0..count).collect();
     // A route takes 16 rules.
     numbers.chunks(16).fold(builder, |builder, numbers| {

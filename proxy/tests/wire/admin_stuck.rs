@@ -6,6 +6,7 @@
 #![cfg(feature = "test-hooks")]
 
 use super::admin::{asks, json};
+use super::admin_dump::with_rules;
 use crate::support::{gateway, on_both_drivers, origin};
 
 on_both_drivers! {
@@ -24,5 +25,19 @@ on_both_drivers! {
         stalled.expects(200);
         let tasks = json(&gateway, "/debug/tasks");
         assert!(tasks["shards"][0].get("stuck").is_none(), "{tasks}");
+    }
+
+    fn a_scrape_of_many_routes_needs_no_shard(driver) {
+        let origin = origin();
+        let builder = gateway(driver).backend("origin", &[origin.address()]).rule("{backendRefs: [{@origin}]}");
+        let gateway = with_rules(builder, 300)
+            .environment("GATEWAY_TEST_STALL_PATH", "/stall").inspected().start();
+        let mut stalled = gateway.client();
+        stalled.gets("/stall");
+        gateway.waits_for_log("stalled on purpose");
+        let text = asks(&gateway, "metrics", "GET", "/metrics").text();
+        let active = text.lines().filter(|line| line.starts_with("gateway_active_requests{"));
+        assert_eq!(active.count(), 301);
+        stalled.expects(200);
     }
 }

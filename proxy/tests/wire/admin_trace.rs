@@ -1,13 +1,25 @@
 //! `/debug/trace`: the life of a request as it happens, for those who watch it and at nobody's cost.
 
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 use super::admin::asks;
-use crate::support::{Client, Gateway, gateway, on_both_drivers, origin, refused, status};
+use super::jwt;
+use crate::support::{Client, Gateway, Signer, gateway, on_both_drivers, origin, refused, status};
+
+/// Enough that their events fill whatever lies between the gateway and a reader: sockets of 4 MiB,
+/// and a thousand events.
+const REQUESTS: usize = BATCHES * BATCH;
+const BATCHES: usize = 20;
+/// Sent at a time, so that a busy machine does not make it a long test.
+const BATCH: usize = 20;
 
 /// Watches; armed when this returns.
-fn watches(gateway: &Gateway, query: &str) -> Client {
-    let mut client = gateway.client_of("admin");
+pub(super) fn watches(gateway: &Gateway, query: &str) -> Client {
+    armed(gateway.client_of("admin"), query)
+}
+
+fn armed(mut client: Client, query: &str) -> Client {
     client.sends(format!(
         "GET /debug/trace{query} HTTP/1.0\r\nHost: localhost\r\n\r\n"
     ));
@@ -19,22 +31,31 @@ fn watches(gateway: &Gateway, query: &str) -> Client {
     client
 }
 
+/// A connection to the admin server that takes few bytes before they are read.
+fn with_little_room(gateway: &Gateway) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_recv_buffer_size(64 << 10).expect("a size");
+    let address = gateway.server("admin").into();
+    socket.connect(&address).expect("the server accepts");
+    Client::over(socket.into())
+}
+
 /// The events up to the end of the stream.
-fn events(watcher: &mut Client) -> Vec<Value> {
+pub(super) fn events(watcher: &mut Client) -> Vec<Value> {
     let text = watcher.reads_to_the_end();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
     data.map(|json| serde_json::from_str(json).expect("JSON"))
         .collect()
 }
 
-fn types(events: &[Value]) -> Vec<&str> {
+pub(super) fn types(events: &[Value]) -> Vec<&str> {
     events
         .iter()
         .filter_map(|event| event["message"]["type"].as_str())
         .collect()
 }
 
-fn message<'a>(events: &'a [Value], kind: &str) -> &'a Value {
+pub(super) fn message<'a>(events: &'a [Value], kind: &str) -> &'a Value {
     let mut messages = events.iter().map(|event| &event["message"]);
     let found = messages.find(|message| message["type"] == kind);
     found.unwrap_or_else(|| panic!("no {kind}: {events:?}"))
@@ -148,14 +169,58 @@ on_both_drivers! {
         assert_eq!(events(&mut watcher).len(), 0);
     }
 
-    fn a_stream_that_nobody_reads_holds_no_request_up(driver) {
+    fn a_stream_that_nobody_reads_holds_no_request_up_and_its_losses_are_counted(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
-        let _unread = watches(&gateway, "?count=10000");
+        let mut watcher = watches(&gateway, "");
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Fill: {}\r\n\r\n", "x".repeat(24 << 10));
         let mut client = gateway.client();
-        for _ in 0..1000 {
-            client.gets("/").expects(200);
+        client.sends(&request).expects(200);
+        let each = events(&mut watcher).len();
+        // More than sockets and the stream's own room can hold.
+        let mut unread = armed(with_little_room(&gateway), &format!("?count={REQUESTS}"));
+        for _ in 0..BATCHES {
+            client.sends(request.repeat(BATCH));
+            for _ in 0..BATCH {
+                client.expects(200);
+            }
         }
         assert_eq!(asks(&gateway, "readiness", "GET", "/healthz/ready").status(), 200);
+        let mut told = events(&mut unread);
+        let last = told.pop().expect("events");
+        assert_eq!(last["message"]["type"], "eventsLost", "{last}");
+        let lost = last["message"]["count"].as_u64().expect("a number");
+        assert!(lost > 0);
+        assert_eq!(told.len() as u64 + lost, (each * REQUESTS) as u64, "each is told or counted");
+    }
+
+    fn a_token_is_told_of_and_never_shown(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let gateway = gateway(driver).backend("origin", &[origin.address()])
+            .rule("{name: rule, backendRefs: [{@origin}]}")
+            .policy(&jwt::policy("Strict", &signer, ", from: {header: {name: X-Who}}"))
+            .inspected().start();
+        let mut client = gateway.client();
+        let token = signer.signs("key", &jwt::claims());
+        let mut damaged = token.clone();
+        damaged.truncate(token.len() - 8);
+        damaged.push_str("AAAAAAAA");
+        for (lines, status, allowed, detail) in [
+            (vec![], 401, false, "no_token"),
+            (vec![format!("X-Who: {token}")], 200, true, "by a token that was verified"),
+            (vec![format!("X-Who: {token}")], 200, true, "by a token that was verified before"),
+            (vec![format!("X-Who: {damaged}")], 401, false, "wrong_signature"),
+        ] {
+            let mut watcher = watches(&gateway, "");
+            assert_eq!(jwt::asks(&mut client, "/", &lines).status(), status);
+            let events = events(&mut watcher);
+            let result = message(&events, "authorizationResult");
+            let said = (&result["by"], &result["allowed"], &result["detail"]);
+            assert_eq!(said, (&"jwt".into(), &allowed.into(), &detail.into()), "{events:?}");
+            let policies = &message(&events, "policySelection")["policies"];
+            assert!(policies.as_array().is_some_and(|it| it.contains(&"jwt".into())), "{policies}");
+            let text = format!("{events:?}");
+            assert!(!text.contains("eyJ"), "a token is shown: {text}");
+        }
     }
 }

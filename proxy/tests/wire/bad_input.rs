@@ -12,7 +12,7 @@ use crate::support::{
 
 const HANDSHAKES: &str = "gateway_tls_handshakes_failed_total";
 const HEADERS: &str = "gateway_proxy_protocol_failed_total";
-const DATAGRAMS: &str = "gateway_datagrams_dropped_total";
+const DATAGRAMS: &str = "gateway_l4_dropped_datagrams_total";
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
 

@@ -67,6 +67,7 @@ mod tls_names;
 mod tls_reload;
 mod tls_streams;
 mod tls_upstream;
+mod trace_connections;
 mod trust;
 mod udp;
 mod upgrade;

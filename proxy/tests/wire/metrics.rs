@@ -1,11 +1,16 @@
 //! `/metrics` and readiness: what is counted, in a form that others read, and when traffic may come.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::admin::{asks, waits_for_readiness};
-use crate::support::{Gateway, PATIENCE, Ports, gateway, on_both_drivers, origin};
+use super::admin::{asks, json, waits_for_readiness};
+use super::jwt;
+use crate::support::{
+    Gateway, PATIENCE, Ports, Reply, Signer, echo_peer, frames, gateway, on_both_drivers, origin,
+    refused,
+};
 
 fn scrape(gateway: &Gateway) -> HashMap<String, f64> {
     let answer = asks(gateway, "metrics", "GET", "/metrics");
@@ -57,6 +62,15 @@ fn waits_for_sum(gateway: &Gateway, name: &str, labels: &[&str], expected: f64) 
         );
         std::thread::park_timeout(Duration::from_millis(5));
     }
+}
+
+#[track_caller]
+fn assert_sum(metrics: &HashMap<String, f64>, name: &str, labels: &[&str], expected: f64) {
+    let sum = sum(metrics, name, labels);
+    assert!(
+        (sum - expected).abs() < 1e-9,
+        "{name} {labels:?} is {sum}, not {expected}"
+    );
 }
 
 on_both_drivers! {
@@ -122,7 +136,7 @@ on_both_drivers! {
         assert_eq!(asks(&gateway, "metrics", "GET", "/config_dump").status(), 404);
     }
 
-    fn ready_means_that_every_listener_is(driver) {
+    fn a_port_that_is_taken_takes_no_other_listener_out_of_service(driver) {
         let origin = origin();
         let ports = Ports::free(2);
         let builder = gateway(driver).routes_to(&origin).listener("taken").inspected();
@@ -130,9 +144,92 @@ on_both_drivers! {
         let taken = TcpListener::bind(("::", ports[1])).or_else(|_| TcpListener::bind(("0.0.0.0", ports[1])));
         let taken = taken.expect("it was free");
         let gateway = builder.start_with(&yaml, &ports[..1]);
-        waits_for_readiness(&gateway, 503, "not ready, pending: listeners");
-        drop(taken);
         waits_for_readiness(&gateway, 200, "ready");
+        gateway.client().gets("/").expects(200);
+        let bind = format!("bind=\"tcp/{}/default/gw\"", ports[1]);
+        assert_sum(&scrape(&gateway), "gateway_bind_up", &[&bind], 0.0);
+        assert_sum(&scrape(&gateway), "gateway_bind_up", &[], 1.0);
+        let dump = json(&gateway, "/config_dump");
+        let down = &dump["runtime"]["bindsDown"][0];
+        assert_eq!(down["bind"], format!("tcp/{}/default/gw", ports[1]), "{dump}");
+        assert!(down["reason"].as_str().is_some_and(|it| it.starts_with("another process has the port")));
+        drop(taken);
+        waits_for_sum(&gateway, "gateway_bind_up", &[&bind], 1.0);
+        assert!(json(&gateway, "/config_dump")["runtime"].get("bindsDown").is_none());
         assert_eq!(asks(&gateway, "readiness", "GET", "/metrics").status(), 404);
+    }
+
+    fn tokens_are_counted_by_what_came_of_them(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let gateway = gateway(driver).backend("origin", &[origin.address()])
+            .rule("{name: rule, backendRefs: [{@origin}]}")
+            .policy(&jwt::policy("Strict", &signer, "")).inspected().start();
+        let mut client = gateway.client();
+        let bearer = jwt::bearer(&signer.signs("key", &jwt::claims()));
+        for (lines, status) in [(&bearer, 200), (&bearer, 200), (&vec![], 401)] {
+            assert_eq!(jwt::asks(&mut client, "/", lines).status(), status);
+        }
+        let metrics = scrape(&gateway);
+        let name = "gateway_jwt_results_total";
+        assert_sum(&metrics, name, &["result=\"allowed\"", "reason=\"verified\""], 1.0);
+        assert_sum(&metrics, name, &["result=\"allowed\"", "reason=\"verified_before\""], 1.0);
+        assert_sum(&metrics, name, &["result=\"denied\"", "reason=\"no_token\""], 1.0);
+        assert_sum(&metrics, name, &[], 3.0);
+    }
+
+    fn connections_that_are_carried_are_counted_by_rule_and_cause(driver) {
+        let peer = echo_peer();
+        let (_held, refused) = refused();
+        let gateway = gateway(driver)
+            .listener_with("tcp", "protocol: TCP").listener_with("broken", "protocol: TCP")
+            .backend("peer", &[peer.address()]).backend("refused", &[refused])
+            .rule_of("tcp", "{backendRefs: [{@peer}]}")
+            .rule_of("broken", "{backendRefs: [{@refused}]}")
+            .inspected().start();
+        let (good, bad) = ("route=\"TCPRoute/default/route-0/0\"", "route=\"TCPRoute/default/route-1/0\"");
+        let (sessions, reason) = ("gateway_l4_sessions_total", "reason=\"connect_failed\"");
+        // The start has knocked at both doors.
+        waits_for_sum(&gateway, sessions, &[good, "reason=\"\"", "protocol=\"TCP\""], 1.0);
+        waits_for_sum(&gateway, sessions, &[bad, reason], 1.0);
+        let mut stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
+        stream.write_all(b"hello").expect("taken");
+        stream.read_exact(&mut [0; 5]).expect("an echo");
+        assert_sum(&scrape(&gateway), "gateway_l4_active_sessions", &[], 1.0);
+        drop(stream);
+        waits_for_sum(&gateway, sessions, &[good], 2.0);
+        drop(TcpStream::connect(gateway.address_of(2)));
+        waits_for_sum(&gateway, sessions, &[bad, reason, "backend=\"Backend/default/refused\""], 2.0);
+        let metrics = scrape(&gateway);
+        assert_sum(&metrics, "gateway_l4_active_sessions", &[], 0.0);
+        assert_sum(&metrics, "gateway_l4_received_bytes_total", &[good], 5.0);
+        assert_sum(&metrics, "gateway_l4_sent_bytes_total", &[good], 5.0);
+        assert_sum(&metrics, "gateway_l4_session_duration_seconds_count", &[good], 2.0);
+        assert_sum(&metrics, "gateway_upstream_connect_duration_seconds_count", &[good], 2.0);
+        assert_sum(&metrics, "gateway_requests_total", &[], 0.0);
+    }
+
+    fn streams_are_counted_while_they_are_open(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut peer = frames::Peer::client(gateway.address());
+        peer.sends(frames::get(1)).sends(frames::get(3));
+        origin.waits_for_requests(2);
+        assert_sum(&scrape(&gateway), "gateway_active_streams", &[], 2.0);
+        drop(peer);
+        waits_for_sum(&gateway, "gateway_active_streams", &[], 0.0);
+    }
+
+    fn what_is_in_force_is_told(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).rule("{name: broken}").inspected().start();
+        let metrics = scrape(&gateway);
+        assert_sum(&metrics, "gateway_configuration_number", &[], 1.0);
+        assert_sum(&metrics, "gateway_configuration_source_info", &["source=\"files\""], 1.0);
+        assert_sum(&metrics, "gateway_configuration_resources", &["type=\"routes\""], 2.0);
+        assert_sum(&metrics, "gateway_configuration_resources", &["type=\"backends\""], 1.0);
+        assert!(metrics.contains_key("gateway_configuration_age_seconds"));
+        assert!(metrics.contains_key("gateway_configuration_problems"));
+        assert_sum(&metrics, "gateway_access_log_dropped_lines_total", &[], 0.0);
+        assert!(sum(&metrics, "gateway_shard_cpu_seconds_total", &["shard=\"0\""]) > 0.0);
     }
 }

@@ -1,16 +1,23 @@
 //! `gwctl config listeners`.
 
-use admin_types::dump::{Bind, Listener};
+use std::collections::BTreeMap;
+
+use admin_types::dump::Dump;
 
 use crate::table::Table;
 
 /// A row for each listener.
-pub(super) fn table(listeners: &[Listener], binds: &[Bind]) -> Table<6> {
+pub(super) fn table(dump: &Dump) -> Table<7> {
     let mut table = Table::new([
-        "GATEWAY", "LISTENER", "ADDRESS", "PORT", "PROTOCOL", "HOSTNAME",
+        "GATEWAY", "LISTENER", "ADDRESS", "PORT", "PROTOCOL", "HOSTNAME", "STATUS",
     ]);
-    for listener in listeners {
-        let bind = binds.iter().find(|bind| bind.key == listener.bind);
+    let down = dump.runtime.binds_down.iter();
+    let down: BTreeMap<&str, &str> = down
+        .map(|down| (down.bind.as_str(), down.reason.as_str()))
+        .collect();
+    for listener in &dump.listeners {
+        let bind = dump.binds.iter().find(|bind| bind.key == listener.bind);
+        let down = down.get(listener.bind.as_str());
         table.row([
             listener.gateway.clone(),
             listener.name.clone(),
@@ -18,6 +25,7 @@ pub(super) fn table(listeners: &[Listener], binds: &[Bind]) -> Table<6> {
             bind.map(|bind| bind.port.to_string()).unwrap_or_default(),
             listener.protocol.clone(),
             listener.hostname.clone().unwrap_or_else(|| "*".to_owned()),
+            down.map_or_else(|| "up".to_owned(), |reason| format!("down: {reason}")),
         ]);
     }
     table.sort();

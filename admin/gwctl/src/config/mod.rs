@@ -11,12 +11,12 @@ mod scope;
 
 use std::io::Write;
 
-use admin_types::dump::Listener;
+use admin_types::dump::{Dump, Listener};
 use anyhow::Result;
 use serde::Serialize;
 
 use self::scope::Scope;
-use crate::args::{ConfigArgs, ConfigPart, ListArgs, Output};
+use crate::args::{AllOutput, ConfigArgs, ConfigPart, ListArgs, Output};
 use crate::output;
 use crate::source::Source;
 use crate::table::Table;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
         }
         ConfigPart::Listeners(args) => {
             let scope = scoped(args, source)?;
-            let table = |listeners: &[Listener]| listeners::table(listeners, &scope.dump.binds);
+            let table = |_: &[Listener]| listeners::table(&scope.dump);
             list(&scope.dump.listeners, table, args.output, out)
         }
         ConfigPart::Policies(args) => {
@@ -58,6 +58,29 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
             port_offset,
         } => diff::write(config, *port_offset, source, out),
     }
+}
+
+/// Everything that is shown of a dump.
+///
+/// # Errors
+/// It cannot be put into words.
+pub(crate) fn everything(dump: Dump) -> Result<String> {
+    let scope = Scope { dump };
+    let mut text = Vec::new();
+    let out = &mut text;
+    for form in [AllOutput::Short, AllOutput::Json] {
+        all::write(&scope, form, out)?;
+    }
+    let dump = &scope.dump;
+    for every in [true, false] {
+        let rows = backends::rows(&scope, every);
+        backends::table(&rows).write(out)?;
+    }
+    routes::table(&dump.routes).write(out)?;
+    policies::table(&dump.policies).write(out)?;
+    listeners::table(dump).write(out)?;
+    diff::between(dump, &Dump::default(), out)?;
+    Ok(String::from_utf8(text)?)
 }
 
 fn scoped(args: &ListArgs, source: &Source) -> Result<Scope> {

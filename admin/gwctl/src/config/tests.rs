@@ -1,35 +1,11 @@
-use admin_types::dump::Dump;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::scope::Scope;
-use super::{all, backends, diff, listeners, policies, routes};
-use crate::args::AllOutput;
+use super::everything;
 use crate::source::decode;
 
 const DUMP: &str = include_str!("../../tests/dump.json");
 const ESCAPE: char = '\u{1b}';
-
-/// Everything that is shown of a dump in text.
-fn shown(dump: Dump) -> String {
-    let scope = Scope { dump };
-    let mut text = Vec::new();
-    let out = &mut text;
-    for form in [AllOutput::Short, AllOutput::Json] {
-        all::write(&scope, form, out).expect("memory");
-    }
-    let dump = &scope.dump;
-    for every in [true, false] {
-        let rows = backends::rows(&scope, every);
-        backends::table(&rows).write(out).expect("memory");
-    }
-    routes::table(&dump.routes).write(out).expect("memory");
-    policies::table(&dump.policies).write(out).expect("memory");
-    let table = listeners::table(&dump.listeners, &dump.binds);
-    table.write(out).expect("memory");
-    diff::between(dump, &Dump::default(), out).expect("memory");
-    String::from_utf8(text).expect("text")
-}
 
 /// The values within a value, itself first.
 fn count(value: &Value) -> usize {
@@ -74,7 +50,7 @@ fn odd() -> impl Strategy<Value = Value> {
 fn nothing_in_a_dump_steers_the_terminal() {
     let text = DUMP.replace("web", "w\\u001b[2J\\u009beb");
     let dump = decode(text.as_bytes(), "dump.json").expect("a dump");
-    let shown = shown(dump);
+    let shown = everything(dump).expect("text");
     assert!(shown.contains("w?[2J?eb"), "{shown}");
     assert!(shown.chars().all(|c| c != ESCAPE));
 }
@@ -86,7 +62,7 @@ proptest! {
         let mut at = at.index(count(&value));
         replace(&mut value, &mut at, &with);
         if let Ok(dump) = decode(value.to_string().as_bytes(), "dump.json") {
-            let text = shown(dump);
+            let text = everything(dump).expect("text");
             prop_assert!(text.chars().all(|c| c != ESCAPE));
         }
     }
@@ -97,7 +73,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = byte;
         if let Ok(dump) = decode(&bytes, "dump.json") {
-            shown(dump);
+            everything(dump).expect("text");
         }
         prop_assert!(decode(&DUMP.as_bytes()[..at], "dump.json").is_err());
     }

@@ -26,8 +26,8 @@ pub(crate) struct Told {
     pub(crate) trouble: Option<String>,
 }
 
-/// Takes the JSON of each event as it comes.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+/// Takes each event as it comes: its JSON, and what that says.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(&str, &Seen) -> Result<()>;
 
 /// Traces a request of ours, or the next one of anybody.
 ///
@@ -114,7 +114,7 @@ impl Following {
             bail!("the trace of one request has more than {EVENTS} events; is it an admin server?");
         }
         // Only between the tokens of JSON can there be a line's end.
-        sink(&text.replace('\n', " "))?;
+        sink(&text.replace('\n', " "), &seen)?;
         self.told.events.push(seen);
         Ok(())
     }

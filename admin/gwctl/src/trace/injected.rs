@@ -9,15 +9,25 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
+use super::secure::Secure;
 use crate::args::TraceArgs;
 
 /// A request, and where it goes.
-#[derive(Debug)]
 pub(crate) struct Injected {
     address: String,
+    /// Over TLS, where the URL says so.
+    secure: Option<Secure>,
     request: Request<Full<Bytes>>,
+}
+
+/// A connection to a listener.
+pub(crate) enum Connection {
+    Plain(TcpStream),
+    Secure(Box<TlsStream<TcpStream>>),
 }
 
 impl Injected {
@@ -39,8 +49,13 @@ impl Injected {
             .body(Full::from(body))
             .context("that is no request")?;
         *request.headers_mut() = headers(args, url)?;
+        let secure = match url.scheme_str() {
+            Some("https") => Some(Secure::to(url.host().unwrap_or_default(), args)?),
+            _ => None,
+        };
         Ok(Self {
             address: format!("{host}:{port}"),
+            secure,
             request,
         })
     }
@@ -54,10 +69,15 @@ impl Injected {
     /// Connects to where it goes.
     ///
     /// # Errors
-    /// Nobody is there.
-    pub(crate) async fn connect(&self) -> Result<TcpStream> {
+    /// Nobody is there, or not who should be.
+    pub(crate) async fn connect(&self) -> Result<Connection> {
         let stream = TcpStream::connect(&self.address).await;
-        stream.with_context(|| self.unreachable())
+        let stream = stream.with_context(|| self.unreachable())?;
+        let Some(secure) = &self.secure else {
+            return Ok(Connection::Plain(stream));
+        };
+        let stream = secure.shake_hands(stream).await?;
+        Ok(Connection::Secure(Box::new(stream)))
     }
 
     /// That nobody is there.
@@ -72,7 +92,17 @@ impl Injected {
     ///
     /// # Errors
     /// There is no answer.
-    pub(crate) async fn send(self, connection: TcpStream) -> Result<StatusCode> {
+    pub(crate) async fn send(self, connection: Connection) -> Result<StatusCode> {
+        match connection {
+            Connection::Plain(stream) => self.send_over(stream).await,
+            Connection::Secure(stream) => self.send_over(stream).await,
+        }
+    }
+
+    async fn send_over(
+        self,
+        connection: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<StatusCode> {
         let address = self.address;
         let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
         tokio::spawn(connection);

@@ -9,6 +9,7 @@ mod injected;
 mod plain;
 mod report;
 mod screen;
+mod secure;
 mod sse;
 
 use std::collections::BTreeSet;
@@ -17,8 +18,10 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+use self::event::Seen;
 use self::injected::Injected;
 use self::report::Report;
+use self::sse::{Item, Reader};
 use crate::args::TraceArgs;
 use crate::resource::Resource;
 use crate::source::Source;
@@ -38,17 +41,17 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
         eprintln!("waiting {:?} for the next request …", client.timeout());
         None
     };
-    let mut sink = |json: &str| {
-        if args.raw {
-            writeln!(out, "{json}")?;
-        }
-        Ok(())
+    let trouble = if args.raw {
+        let mut print = |json: &str, _: &Seen| Ok(writeln!(out, "{json}")?);
+        follow::follow(&client, request, &mut print)?.trouble
+    } else if has_screen() {
+        screen::show(move |sink| follow::follow(&client, request, sink))?
+    } else {
+        let told = follow::follow(&client, request, &mut |_, _| Ok(()))?;
+        plain::write(&Report::of(&told.events), out)?;
+        told.trouble
     };
-    let told = follow::follow(&client, request, &mut sink)?;
-    if !args.raw {
-        show(&Report::of(&told.events), out)?;
-    }
-    Ok(match told.trouble {
+    Ok(match trouble {
         None => ExitCode::SUCCESS,
         Some(trouble) => {
             eprintln!("error: {trouble}");
@@ -57,12 +60,10 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
     })
 }
 
-fn show(report: &Report, out: &mut dyn Write) -> Result<()> {
+/// Whether there is a terminal to draw on, and keys to press.
+fn has_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    if is_dumb || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return plain::write(report, out);
-    }
-    screen::show(report)
+    !is_dumb && io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
 /// Whether the Gateway has the port, so that the request is not sent to another one.
@@ -87,4 +88,22 @@ fn check(resource: &Resource, port: Option<u16>, source: &Source) -> Result<()> 
         }
         _ => Ok(()),
     }
+}
+
+/// Everything that is shown of a trace as a gateway sends it, cut into pieces of this size.
+pub(crate) fn everything(bytes: &[u8], piece: usize) -> String {
+    let (mut reader, mut items) = (Reader::default(), Vec::new());
+    for piece in bytes.chunks(piece.max(1)) {
+        if reader.feed(piece, &mut items).is_err() {
+            break;
+        }
+    }
+    let events = items.iter().filter_map(|item| match item {
+        Item::Data(text) => Seen::read(text),
+        Item::Comment(_) => None,
+    });
+    let mut text = Vec::new();
+    // Memory takes everything.
+    let _ = plain::write(&Report::of(&events.collect::<Vec<_>>()), &mut text);
+    String::from_utf8_lossy(&text).into_owned()
 }

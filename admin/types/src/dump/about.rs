@@ -31,6 +31,21 @@ pub struct Runtime {
     pub descriptors_per_shard: u32,
     /// For how long the process has run, in seconds.
     pub uptime_seconds: u64,
+    /// The binds that it cannot listen on; it tries again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub binds_down: Vec<BindDown>,
+}
+
+/// A bind that the proxy cannot listen on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BindDown {
+    /// Its key.
+    pub bind: String,
+    /// Where it was to listen.
+    pub address: String,
+    /// Why it cannot, and what to do.
+    pub reason: String,
 }
 
 /// A request thread.

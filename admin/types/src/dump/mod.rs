@@ -16,7 +16,7 @@ mod workload;
 
 use serde::{Deserialize, Serialize};
 
-pub use about::{Certificate, Runtime, Shard, Source, SourceKind, TypeState, Version};
+pub use about::{BindDown, Certificate, Runtime, Shard, Source, SourceKind, TypeState, Version};
 pub use backend::{Backend, Endpoint, EndpointHealth, Host, Hosts, Live};
 pub use filter::{
     Cors, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect, Rewrite,

@@ -9,6 +9,7 @@ use xds::model::BindKey;
 
 use super::{BindRequest, Binder};
 use crate::config::Snapshot;
+use crate::config::in_force::BindDown;
 use crate::limits::BIND_RETRY;
 
 /// The binds of the configuration in force.
@@ -90,9 +91,18 @@ impl Binds {
         self.wanted.len() - self.failed.len()
     }
 
-    /// Whether all of them are listened on.
-    pub(super) fn are_all_up(&self) -> bool {
-        self.failed.is_empty()
+    /// Those that are not, and why.
+    pub(super) fn down(&self) -> Vec<BindDown> {
+        let failed = self.wanted.iter().filter_map(|request| {
+            let reason = self.failed.get(&request.id)?;
+            Some(BindDown {
+                id: request.id,
+                key: request.key.clone(),
+                address: request.address,
+                reason: reason.clone(),
+            })
+        });
+        failed.collect()
     }
 
     /// Why none is listened on.

@@ -203,9 +203,7 @@ impl Worker {
     }
 
     fn note_binds(&self) {
-        if self.binds.are_all_up() {
-            self.in_force.listens();
-        }
+        self.in_force.tried(self.binds.up(), self.binds.down());
     }
 
     fn sweep(&mut self) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Parties;
-use crate::config::{Address, ClusterIndex};
+use crate::config::{Address, ClusterIndex, L4Rule, Listener, Snapshot};
 use crate::failure::FailureKind;
 use crate::l4::reach::{choose, draw};
 use crate::l4::{Protocol, Record};
@@ -51,30 +51,23 @@ impl Session {
         let snapshot = shard.config.load();
         let bind = snapshot.bind(bind).ok_or(FailureKind::NoListener)?;
         let listener = bind.listeners.first().ok_or(FailureKind::NoListener)?;
-        let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
-        let drawn = shard.with_rng(|rng| draw(rule, &snapshot, rng));
-        let (backend, cluster) = drawn.map_err(|failure| failure.kind)?;
-        let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
-        let begun = Instant::now();
-        let chosen = choose(shard, cluster, &mut Vec::new(), begun);
-        let (endpoint, booking) = chosen.map_err(|failure| failure.kind)?;
-        let Address::Tcp(address) = endpoint.address else {
-            return Err(FailureKind::NoValidBackend);
-        };
-        let socket = Datagrams::connected(address).map_err(|_| FailureKind::ConnectFailed)?;
-        tracing::trace!(client = %parties.client, %address, "began a session");
         let mut record = Record::begin(Protocol::Udp, None, bind, Some(listener));
-        record.takes(shard, &Arc::clone(rule));
-        record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
-        record.endpoint = Some(Arc::clone(&endpoint.name));
+        if shard.watches.are_armed() {
+            let client = parties.client.ip().to_canonical();
+            record.begin_trace(shard, client, &snapshot, (bind, Some(listener)));
+        }
+        let reached = reach(shard, &snapshot, listener, &mut record);
+        let reached = reached.inspect_err(|kind| record.end_trace(Some((*kind).into())))?;
+        tracing::trace!(client = %parties.client, endpoint = ?record.endpoint, "began a session");
+        record.takes(shard, reached.rule);
         Ok(Self {
-            socket,
+            socket: reached.socket,
             record: RefCell::new(record),
-            booking,
-            cluster: (index, cluster.id),
-            begun,
+            booking: reached.booking,
+            cluster: reached.cluster,
+            begun: reached.begun,
             is_answered: Cell::new(false),
-            idle: rule.limits.stream_idle_timeout,
+            idle: reached.rule.limits.stream_idle_timeout,
             ended: Cell::new(Ended::NotYet),
         })
     }
@@ -184,6 +177,46 @@ impl Session {
             self.booking.judge(states, &cluster.set, outcome, now);
         }
     }
+}
+
+/// A socket to an endpoint, and by which rule.
+struct Reached<'a> {
+    rule: &'a Arc<L4Rule>,
+    socket: Datagrams,
+    booking: Exchange,
+    cluster: (ClusterIndex, Interned),
+    begun: Instant,
+}
+
+/// Chooses an endpoint by the rule of a listener, and has a socket to it.
+fn reach<'a>(
+    shard: &Shard,
+    snapshot: &'a Snapshot,
+    listener: &'a Listener,
+    record: &mut Record<'_>,
+) -> Result<Reached<'a>, FailureKind> {
+    let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
+    let drawn = shard.with_rng(|rng| draw(rule, snapshot, rng));
+    let (backend, cluster) = drawn.map_err(|failure| failure.kind)?;
+    record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
+    let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
+    let begun = Instant::now();
+    let chosen = choose(shard, cluster, &mut Vec::new(), record, begun);
+    let (endpoint, booking) = chosen.map_err(|failure| failure.kind)?;
+    let Address::Tcp(address) = endpoint.address else {
+        return Err(FailureKind::NoValidBackend);
+    };
+    let socket = Datagrams::connected(address).map_err(|_| FailureKind::ConnectFailed)?;
+    if let Some(trace) = &record.trace {
+        trace.connected(endpoint, Some(begun.elapsed()));
+    }
+    Ok(Reached {
+        rule,
+        socket,
+        booking,
+        cluster: (index, cluster.id),
+        begun,
+    })
 }
 
 /// Whether an error tells of the way to the endpoint, and not of our own want of memory.

@@ -13,7 +13,10 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
             Message::ListenerSelection {
                 host, candidates, ..
             } => {
-                let title = format!("Listeners that could have {host}");
+                let title = match host.as_str() {
+                    "" => "Listeners of the port".to_owned(),
+                    host => format!("Listeners that could have {host}"),
+                };
                 lines.push(Line::heading(&title));
                 lines.extend(tabular(
                     ["", "LISTENER", "HOSTNAME"],

@@ -1,6 +1,6 @@
 //! The whole at a glance.
 
-use admin_types::trace::{Finished, Message, PolicyOutcome, Request};
+use admin_types::trace::{ConnectionFinished, Finished, Message, PolicyOutcome, Request};
 
 use super::super::event::Seen;
 use super::{Line, Tone, messages, millis};
@@ -24,15 +24,23 @@ struct Facts<'a> {
     backend: Option<&'a str>,
     endpoint: Option<&'a str>,
     finished: Option<&'a Finished>,
-    relayed: Option<(u64, u64, Option<&'a str>)>,
+    connection: Option<(&'a str, Option<&'a str>)>,
+    relayed: Option<&'a ConnectionFinished>,
     lost: u64,
 }
 
 impl<'a> Facts<'a> {
     fn note(&mut self, message: &'a Message) {
         match message {
-            Message::RequestStarted { client, .. } | Message::ConnectionStarted { client, .. } => {
+            Message::RequestStarted { client, .. } => self.client = Some(client),
+            Message::ConnectionStarted {
+                client,
+                protocol,
+                server_name,
+                ..
+            } => {
                 self.client = Some(client);
+                self.connection = Some((protocol, server_name.as_deref()));
             }
             Message::RequestSnapshot(request) => self.request = Some(request),
             Message::ListenerSelection { selected, .. } => self.listener = selected.as_deref(),
@@ -54,11 +62,7 @@ impl<'a> Facts<'a> {
                 self.endpoint = selected.as_deref();
             }
             Message::RequestFinished(finished) => self.finished = Some(finished),
-            Message::ConnectionFinished {
-                bytes_in,
-                bytes_out,
-                reason,
-            } => self.relayed = Some((*bytes_in, *bytes_out, reason.as_deref())),
+            Message::ConnectionFinished(finished) => self.relayed = Some(finished),
             Message::EventsLost { count } => self.lost = self.lost.saturating_add(*count),
             _ => {}
         }
@@ -74,12 +78,16 @@ impl<'a> Facts<'a> {
         Line::new(tone, &format!("{asked}: {end}"))
     }
 
+    fn is_over(&self) -> bool {
+        self.finished.is_some() || self.relayed.is_some()
+    }
+
     /// How it ended.
     fn end(&self) -> (Tone, String) {
-        if let Some((_, _, reason)) = self.relayed {
-            return match reason {
+        if let Some(relayed) = self.relayed {
+            return match &relayed.reason {
                 None => (Tone::Good, "relayed".to_owned()),
-                Some(reason) => (Tone::Bad, reason.to_owned()),
+                Some(reason) => (Tone::Bad, reason.clone()),
             };
         }
         let Some(finished) = self.finished else {
@@ -105,15 +113,23 @@ impl<'a> Facts<'a> {
             let text = format!("{} {}{}  {}", it.method, it.host, it.path, it.protocol);
             line(Tone::Plain, "request", text);
         }
+        if let Some((protocol, server_name)) = self.connection {
+            let name = server_name.map_or_else(String::new, |name| format!(" for {name}"));
+            line(Tone::Plain, "carried", format!("{protocol}{name}"));
+        }
         if let Some(client) = self.client {
             line(Tone::Plain, "client", client.to_owned());
         }
         let (tone, end) = self.end();
         line(tone, "status", end);
         for (name, chosen) in [("listener", self.listener), ("route", self.route)] {
-            if self.request.is_some() {
-                let tone = chosen.map_or(Tone::Bad, |_| Tone::Good);
-                line(tone, name, chosen.unwrap_or("none").to_owned());
+            if self.request.is_some() || self.connection.is_some() {
+                let (tone, text) = match chosen {
+                    Some(chosen) => (Tone::Good, chosen),
+                    None if self.is_over() => (Tone::Bad, "none"),
+                    None => (Tone::Faint, "not chosen yet"),
+                };
+                line(tone, name, text.to_owned());
             }
         }
         if !self.policies.is_empty() {
@@ -142,9 +158,11 @@ impl<'a> Facts<'a> {
             let time = format!("{}{upstream}", millis(it.duration_micros));
             line(Tone::Plain, "time", time);
         }
-        let bytes = self
-            .relayed
-            .map(|(bytes_in, bytes_out, _)| (bytes_in, bytes_out));
+        if let Some(it) = self.relayed {
+            line(Tone::Plain, "retries", it.retries.to_string());
+            line(Tone::Plain, "time", millis(it.duration_micros));
+        }
+        let bytes = self.relayed.map(|it| (it.bytes_in, it.bytes_out));
         if let Some((bytes_in, bytes_out)) =
             bytes.or(self.finished.map(|it| (it.bytes_in, it.bytes_out)))
         {

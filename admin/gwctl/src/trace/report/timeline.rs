@@ -46,8 +46,10 @@ fn headline(seen: &Seen) -> String {
     };
     let or_none = |name: &Option<String>| name.as_deref().unwrap_or("none").to_owned();
     match message {
-        Message::ConnectionStarted { client, .. } => format!("connection of {client}"),
-        Message::ConnectionFinished { reason, .. } => match reason {
+        Message::ConnectionStarted {
+            client, protocol, ..
+        } => format!("{protocol} connection of {client}"),
+        Message::ConnectionFinished(it) => match &it.reason {
             None => "connection over".to_owned(),
             Some(reason) => format!("connection over: {reason}"),
         },

@@ -1,15 +1,15 @@
 use std::fmt::Write as _;
+use std::sync::mpsc;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::super::report::Report;
 use super::super::report::tests::{RETRIED, read};
-use super::{After, View};
+use super::{After, State, View};
 
-fn screen(view: &mut View<'_>, width: u16, height: u16) -> String {
+fn screen(view: &mut View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
     terminal.draw(|frame| view.draw(frame)).expect("memory");
     let buffer = terminal.backend().buffer();
@@ -21,16 +21,23 @@ fn screen(view: &mut View<'_>, width: u16, height: u16) -> String {
     })
 }
 
-fn press(view: &mut View<'_>, key: KeyCode) -> After {
+/// A trace that was told whole.
+fn over() -> View {
+    View {
+        state: State::Over,
+        ..View::of(read(RETRIED))
+    }
+}
+
+fn press(view: &mut View, key: KeyCode) -> After {
     view.press(KeyEvent::new(key, KeyModifiers::NONE))
 }
 
 #[test]
 fn every_section_has_a_screen() {
-    let report = Report::of(&read(RETRIED));
-    let mut view = View::of(&report);
+    let mut view = over();
     let mut screens = String::new();
-    for _ in &report.sections {
+    for _ in 0..view.report.sections.len() {
         screens.push_str(&screen(&mut view, 100, 16));
         assert_eq!(press(&mut view, KeyCode::Tab), After::Stay);
     }
@@ -40,8 +47,7 @@ fn every_section_has_a_screen() {
 
 #[test]
 fn scrolling_ends_where_the_text_does() {
-    let report = Report::of(&read(RETRIED));
-    let mut view = View::of(&report);
+    let mut view = over();
     press(&mut view, KeyCode::Left);
     let top = screen(&mut view, 60, 10);
     assert!(top.contains("15 more below"), "{top}");
@@ -62,9 +68,8 @@ fn scrolling_ends_where_the_text_does() {
 
 #[test]
 fn no_terminal_is_too_small() {
-    let report = Report::of(&read(RETRIED));
     for (width, height) in [(1, 1), (3, 2), (20, 3), (500, 4)] {
-        let mut view = View::of(&report);
+        let mut view = over();
         for key in [
             KeyCode::Tab,
             KeyCode::Down,
@@ -79,11 +84,39 @@ fn no_terminal_is_too_small() {
 
 #[test]
 fn the_user_can_leave() {
-    let report = Report::of(&[]);
-    let mut view = View::of(&report);
+    let mut view = View::of(Vec::new());
     assert_eq!(press(&mut view, KeyCode::Char('q')), After::Quit);
     assert_eq!(press(&mut view, KeyCode::Esc), After::Quit);
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     assert_eq!(view.press(interrupt), After::Quit);
     assert_eq!(press(&mut view, KeyCode::Char('c')), After::Stay);
+}
+
+#[test]
+fn it_is_drawn_as_it_comes() {
+    let (sender, events) = mpsc::channel();
+    let mut told = read(RETRIED).into_iter();
+    let mut view = View::of(told.by_ref().take(2).collect());
+    assert!(!view.take(&events), "nothing has come");
+    let begun = screen(&mut view, 100, 16);
+    assert!(
+        begun.contains("not over") && begun.contains("more to come"),
+        "{begun}"
+    );
+    assert!(begun.contains("route     not chosen yet"), "{begun}");
+    // Where the user is, is where the user stays.
+    press(&mut view, KeyCode::Tab);
+    told.for_each(|seen| sender.send(seen).expect("the view is there"));
+    assert!(view.take(&events));
+    assert_eq!(view.section, 1);
+    assert!(screen(&mut view, 100, 16).contains("more to come"));
+    drop(sender);
+    assert!(view.take(&events), "its end is news");
+    assert!(!view.take(&events));
+    press(&mut view, KeyCode::BackTab);
+    let whole = screen(&mut view, 100, 16);
+    assert!(
+        include_str!("../../../tests/trace/screens.txt").starts_with(&whole),
+        "{whole}"
+    );
 }

@@ -1,0 +1,60 @@
+//! Connections and sessions of datagrams that are carried as they are.
+
+use std::collections::BTreeMap;
+
+use admin::metrics::{Exposition, Labels};
+
+use super::Scrape;
+use super::names::Names;
+use super::table::{Table, by_reason};
+use crate::observe::series::Series;
+
+impl Scrape<'_> {
+    pub(super) fn connections(&self, names: &Names<'_>, out: &mut Exposition) {
+        self.ended_sessions(names, out);
+        let carried = names.carried.iter();
+        let rules = Table {
+            ids: carried.map(|it| (it.id, &it.with_protocol)).collect(),
+            blocks: self.shards.iter().map(|shard| &shard.routes).collect(),
+        };
+        let help = "Connections and sessions of datagrams that are carried now.";
+        rules.gauge(out, "l4_active_sessions", help, |it| it.active.value());
+        let help = "How long connections and sessions of datagrams lasted.";
+        let name = "l4_session_duration_seconds";
+        rules.histogram(out, name, help, |it| &it.duration);
+        let help = "Bytes from clients, of sessions that have ended.";
+        rules.counter(out, "l4_received_bytes", help, |it| it.bytes_in.value());
+        let help = "Bytes to clients, of sessions that have ended.";
+        rules.counter(out, "l4_sent_bytes", help, |it| it.bytes_out.value());
+        let dropped = self.shards.iter();
+        let dropped = dropped.flat_map(|shard| shard.dropped_datagrams.iter());
+        let dropped = dropped.map(|(it, n)| (it.reason(), n));
+        let help = "Datagrams that were dropped.";
+        by_reason(out, "l4_dropped_datagrams", help, dropped);
+    }
+
+    fn ended_sessions(&self, names: &Names<'_>, out: &mut Exposition) {
+        let mut sums: BTreeMap<Series, u64> = BTreeMap::new();
+        for shard in self.shards {
+            shard.connections.for_each(|series, count| {
+                *sums.entry(series).or_default() += count;
+            });
+        }
+        let help = "Connections and sessions of datagrams that have ended, by who carried them \
+                    and why they failed.";
+        let mut family = out.counter("l4_sessions", help);
+        for (series, count) in sums {
+            let Some(labels) = names.carriers.get(&series.owner) else {
+                continue;
+            };
+            let backend = series.backend.and_then(|id| names.backends.get(&id));
+            let labels = labels.with("backend", backend.copied().unwrap_or_default());
+            let reason = series.reason.map_or("", |reason| reason.as_str());
+            family.number(&labels.with("reason", reason), count);
+        }
+        let overflow = self.sum(|shard| shard.connections.overflow());
+        let help = "Sessions that are counted nowhere else, for want of room.";
+        out.counter("l4_sessions_uncounted", help)
+            .number(&Labels::none(), overflow);
+    }
+}

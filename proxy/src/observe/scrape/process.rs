@@ -1,0 +1,71 @@
+//! What each shard is at, and what runs.
+
+use std::time::Instant;
+
+use admin::metrics::{Exposition, Labels};
+
+use super::Scrape;
+use super::table::{BOUNDS, seconds};
+use crate::observe::counters::HistogramSum;
+
+impl Scrape<'_> {
+    /// What each shard is at, and what runs.
+    pub(super) fn process(&self, out: &mut Exposition) {
+        let now = Instant::now();
+        let shard = |id: usize| Labels::none().with("shard", &id.to_string());
+        let shards: Vec<_> = self
+            .shards
+            .iter()
+            .enumerate()
+            .map(|(id, it)| (shard(id), it))
+            .collect();
+        let mut family = out.gauge("shard_connections", "Client connections of a shard.");
+        for (labels, counters) in &shards {
+            family.number(labels, counters.clients.value());
+        }
+        let help = "CPU time of a shard's thread.";
+        let mut family = out.counter("shard_cpu_seconds", help);
+        for (labels, counters) in &shards {
+            if let Some(time) = counters.thread.cpu_time() {
+                family.fraction(labels, time.as_secs_f64());
+            }
+        }
+        let help = "Seconds since a shard's event loop last turned.";
+        let mut family = out.gauge("shard_heartbeat_age_seconds", help);
+        for (labels, counters) in &shards {
+            family.fraction(labels, counters.heartbeat.age(now).as_secs_f64());
+        }
+        let mut family = out.counter("shard_panics", "Tasks that panicked.");
+        for (labels, counters) in &shards {
+            family.number(labels, counters.panics.value());
+        }
+        let help = "Times that accepting paused for want of descriptors.";
+        let mut family = out.counter("shard_accept_pauses", help);
+        for (labels, counters) in &shards {
+            family.number(labels, counters.accept_paused.value());
+        }
+        let help = "Requests refused under overload.";
+        let mut family = out.counter("shard_shed_requests", help);
+        for (labels, counters) in &shards {
+            family.number(labels, counters.shed.value());
+        }
+        let help = "How late a shard's event loop comes to its tick.";
+        let mut family = out.histogram("shard_loop_lag_seconds", help);
+        for (labels, counters) in &shards {
+            let mut sum = HistogramSum::default();
+            sum.merge(&counters.loop_lag);
+            family.distribution(labels, &BOUNDS, &sum.buckets, seconds(&sum));
+        }
+        let mut family = out.gauge("shard_driver_info", "How a shard talks to the kernel.");
+        for (id, report) in self.drivers.iter().enumerate() {
+            let driver = report.as_ref().map_or("none", |report| report.driver);
+            family.number(&shard(id).with("driver", driver), 1);
+        }
+        let help = "Lines of the access log that nobody took in time.";
+        out.counter("access_log_dropped_lines", help)
+            .number(&Labels::none(), self.dropped_log_lines);
+        let version = Labels::none().with("version", env!("CARGO_PKG_VERSION"));
+        out.gauge("build_info", "The program's version.")
+            .number(&version, 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! Requests, by who answered them; client connections; what never became a request.
+
+use std::collections::BTreeMap;
+
+use admin::metrics::{Exposition, Labels};
+
+use super::Scrape;
+use super::names::Names;
+use super::table::{Table, by_reason, ids};
+use crate::observe::handshakes::HandshakeFailure;
+use crate::observe::series::Series;
+
+impl Scrape<'_> {
+    pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
+        let mut sums: BTreeMap<Series, u64> = BTreeMap::new();
+        for shard in self.shards {
+            shard.requests.for_each(|series, count| {
+                *sums.entry(series).or_default() += count;
+            });
+        }
+        let mut family = out.counter(
+            "requests",
+            "Requests, by who answered them and how they ended.",
+        );
+        for (series, count) in sums {
+            let Some(owner) = names.owners.get(&series.owner) else {
+                continue;
+            };
+            let backend = series.backend.and_then(|id| names.backends.get(&id));
+            let mut labels = names.owner_labels[*owner].clone();
+            labels.push("backend", backend.copied().unwrap_or_default());
+            labels.push("method", series.method.as_str());
+            match series.status {
+                Some(status) => labels.push("status", &status.to_string()),
+                None => labels.push("status", "other"),
+            }
+            labels.push("reason", series.reason.map_or("", |reason| reason.as_str()));
+            family.number(&labels, count);
+        }
+        let overflow = self.sum(|shard| shard.requests.overflow());
+        let help = "Requests that are counted nowhere else, for want of room.";
+        out.counter("requests_uncounted", help)
+            .number(&Labels::none(), overflow);
+    }
+
+    pub(super) fn routes(&self, names: &Names<'_>, out: &mut Exposition) {
+        let routes = Table {
+            ids: ids(&names.routes),
+            blocks: self.shards.iter().map(|shard| &shard.routes).collect(),
+        };
+        let name = "request_duration_seconds";
+        let help = "From a request's head to the end of its response.";
+        routes.histogram(out, name, help, |it| &it.duration);
+        let help = "Bytes of requests' bodies.";
+        routes.counter(out, "request_bytes", help, |it| it.bytes_in.value());
+        let help = "Bytes of responses' bodies.";
+        routes.counter(out, "response_bytes", help, |it| it.bytes_out.value());
+        let help = "Requests under way.";
+        routes.gauge(out, "active_requests", help, |it| it.active.value());
+        // What rules of connections have in common with them.
+        let carried = names.carried.iter().map(|it| (it.id, &it.labels));
+        let rules = Table {
+            ids: routes.ids.into_iter().chain(carried).collect(),
+            ..routes
+        };
+        let name = "upstream_connect_duration_seconds";
+        let help = "Time to connect to an endpoint, or to fail at it.";
+        rules.histogram(out, name, help, |it| &it.connect);
+        let help = "Tries after the first.";
+        rules.counter(out, "retries", help, |it| it.retries.value());
+    }
+
+    pub(super) fn listeners(&self, names: &Names<'_>, out: &mut Exposition) {
+        let binds = Table {
+            ids: ids(&names.binds),
+            blocks: self.shards.iter().map(|shard| &shard.binds).collect(),
+        };
+        let help = "Client connections accepted.";
+        binds.counter(out, "connections_accepted", help, |it| it.accepted.value());
+        let help = "Client connections open.";
+        binds.gauge(out, "active_connections", help, |it| it.connections.value());
+        let help = "Streams open on HTTP/2 connections of clients.";
+        binds.gauge(out, "active_streams", help, |it| it.streams.value());
+        let listeners = Table {
+            ids: ids(&names.listeners),
+            blocks: self.shards.iter().map(|shard| &shard.listeners).collect(),
+        };
+        let help = "Requests under way, those without a route included.";
+        listeners.gauge(out, "listener_active_requests", help, |it| {
+            it.requests.value()
+        });
+        self.handshakes(out);
+    }
+
+    fn handshakes(&self, out: &mut Exposition) {
+        let help = "TLS handshakes that succeeded, by whether they took up an earlier session.";
+        let mut family = out.counter("tls_handshakes", help);
+        let full = self.sum(|shard| shard.handshakes.full.value());
+        let resumed = self.sum(|shard| shard.handshakes.resumed.value());
+        family.number(&Labels::none().with("kind", "full"), full);
+        family.number(&Labels::none().with("kind", "resumed"), resumed);
+        let help = "TLS handshakes that failed.";
+        let mut family = out.counter("tls_handshakes_failed", help);
+        for why in HandshakeFailure::ALL {
+            let failed = self.sum(|shard| shard.handshakes.failures(why));
+            family.number(&Labels::none().with("reason", why.reason()), failed);
+        }
+    }
+
+    /// What policies of tokens said of requests.
+    pub(super) fn tokens(&self, out: &mut Exposition) {
+        let help = "Requests that a policy of JSON Web Tokens was asked about, by what it said.";
+        let mut family = out.counter("jwt_results", help);
+        let mut result = |result, reason, count| {
+            let labels = Labels::none().with("result", result);
+            family.number(&labels.with("reason", reason), count);
+        };
+        let verified = self.sum(|shard| shard.tokens.verified.value());
+        result("allowed", "verified", verified);
+        let cached = self.sum(|shard| shard.tokens.cached.value());
+        result("allowed", "verified_before", cached);
+        let absent = self.sum(|shard| shard.tokens.absent.value());
+        result("allowed", "optional", absent);
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (refusal, count) in self.shards.iter().flat_map(|it| it.tokens.refused()) {
+            *sums.entry(refusal.reason()).or_default() += count;
+        }
+        for (reason, count) in sums {
+            result("denied", reason, count);
+        }
+    }
+
+    /// What never became a request.
+    pub(super) fn refused(&self, out: &mut Exposition) {
+        let shards = || self.shards.iter();
+        let help = "Heads that never became a request of a listener.";
+        let refused = shards().flat_map(|shard| shard.refused.iter());
+        let refused = refused.map(|(it, n)| (it.reason(), n));
+        by_reason(out, "refused", help, refused);
+        let help = "Connections closed over their PROXY protocol header.";
+        let failed = shards().flat_map(|shard| shard.proxy_headers.iter());
+        let failed = failed.map(|(it, n)| (it.reason(), n));
+        by_reason(out, "proxy_protocol_failed", help, failed);
+        let help = "HTTP/2 connections ended for what their peer did too often.";
+        let abuses = shards().flat_map(|shard| shard.abuses.iter());
+        let abuses = abuses.map(|(it, n)| (it.reason(), n));
+        by_reason(out, "http2_abuses", help, abuses);
+        let failed = self.sum(|shard| shard.accept_errors.value());
+        out.counter("accept_errors", "Accepts that failed.")
+            .number(&Labels::none(), failed);
+    }
+}

@@ -1,0 +1,114 @@
+//! What is told of a connection that is carried as it is, or of a session of datagrams: how it came,
+//! listener and rule, and how it ended.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use admin::watch::Offer;
+use admin_types::trace::{ConnectionFinished, Message, RouteCandidate, RouteOutcome, Severity};
+use rand::RngExt;
+
+use super::request::found;
+use super::{CANDIDATES, Tracer};
+use crate::config::{Bind, L4Routes, L4Rule};
+use crate::policy::request_id::RequestId;
+use crate::shard::Shard;
+
+/// A connection at its beginning.
+pub(crate) struct Begun<'a> {
+    /// `TCP`, `TLS` or `UDP`: what stands in the place of a method.
+    pub(crate) protocol: &'static str,
+    pub(crate) server_name: Option<&'a str>,
+    pub(crate) client: IpAddr,
+    pub(crate) bind: &'a Bind,
+    /// Number of the configuration.
+    pub(crate) configuration: u64,
+    pub(crate) started: Instant,
+}
+
+impl Tracer {
+    /// A tracer for a connection that somebody watches.
+    #[cold]
+    pub(crate) fn begin_connection(shard: &Shard, begun: &Begun<'_>) -> Option<Box<Self>> {
+        let claims = shard.watches.claim(&Offer {
+            method: begun.protocol.as_bytes(),
+            host: begun.server_name.unwrap_or_default().as_bytes(),
+            path: b"",
+            request_id: None,
+        });
+        if claims.is_empty() {
+            return None;
+        }
+        // Of its own: a connection brings none.
+        let id = RequestId::new(shard.with_rng(RngExt::random));
+        let tracer = Self {
+            claims,
+            shard: shard.id,
+            started: begun.started,
+            request_id: id.as_str().to_owned(),
+            attempts: 0,
+            attempt_began: begun.started,
+        };
+        let start = Message::ConnectionStarted {
+            client: begun.client.to_string(),
+            bind: begun.bind.key.to_string(),
+            protocol: begun.protocol.to_owned(),
+            server_name: begun.server_name.map(str::to_owned),
+            configuration: begun.configuration,
+        };
+        tracer.tell_since(tracer.started, Severity::Info, start);
+        Some(Box::new(tracer))
+    }
+
+    /// Which rule carries the connection.
+    #[cold]
+    pub(crate) fn connection_route(&self, rules: &L4Routes, server_name: Option<&str>) {
+        let selected = rules.find(server_name);
+        let mut is_found = false;
+        let candidates = rules.iter().take(CANDIDATES).map(|(hostname, rule)| {
+            let is_match = hostname.is_none_or(|hostname| {
+                server_name.is_some_and(|server_name| hostname.matches(server_name))
+            });
+            let is_selected =
+                is_match && !is_found && selected.is_some_and(|it| Arc::ptr_eq(it, rule));
+            is_found |= is_selected;
+            candidate(rule, is_match, is_selected)
+        });
+        let message = Message::RouteSelection {
+            selected: selected.map(|rule| rule.name.to_string()),
+            candidates: candidates.collect(),
+            truncated: rules.iter().nth(CANDIDATES).is_some(),
+        };
+        self.tell(found(selected.is_some()), message);
+    }
+
+    /// How the connection ended.
+    #[cold]
+    pub(crate) fn connection_finished(&self, finished: ConnectionFinished) {
+        let severity = if finished.reason.is_some() {
+            Severity::Error
+        } else {
+            Severity::Success
+        };
+        let message = Message::ConnectionFinished(finished);
+        self.tell_since(self.started, severity, message);
+    }
+}
+
+fn candidate(rule: &L4Rule, is_match: bool, is_selected: bool) -> RouteCandidate {
+    let (outcome, reason) = match (is_match, is_selected) {
+        (_, true) => (RouteOutcome::Selected, ""),
+        (true, false) => (
+            RouteOutcome::Shadowed,
+            "a more specific or older rule carries the connection",
+        ),
+        (false, false) => (RouteOutcome::Lost, "the server name differs"),
+    };
+    RouteCandidate {
+        route: rule.name.to_string(),
+        match_index: 0,
+        outcome,
+        reason: reason.to_owned(),
+    }
+}

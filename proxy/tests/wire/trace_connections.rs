@@ -1,0 +1,177 @@
+//! `/debug/trace` of connections that are carried as they are: listener, rule, endpoint and end.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::admin::asks;
+use super::admin_trace::{events, message, types, watches};
+use crate::support::{
+    Driver, Gateway, GatewayBuilder, PATIENCE, Signal, echo_peer, gateway, on_both_drivers,
+    refused, udp_peer,
+};
+
+/// A first message of a TLS client as it was sent, for `a.example.com`.
+const HELLO: &[u8] = include_bytes!("../../fuzz/corpus/client_hello/openssl-12");
+
+fn carrying(driver: Driver, protocol: &str, addresses: &[SocketAddr]) -> GatewayBuilder {
+    gateway(driver)
+        .listener_with("raw", protocol)
+        .backend("peer", addresses)
+        .inspected()
+}
+
+/// A route of TLS for a hostname.
+fn named(builder: GatewayBuilder, name: &str, host: &str) -> GatewayBuilder {
+    builder.document(&format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: TLSRoute\nmetadata: {{name: {name}}}\n\
+         spec: {{parentRefs: [{{name: gw, sectionName: raw}}], hostnames: [\"{host}\"], rules: \
+         [{{backendRefs: [{{group: gateway-system.io, kind: Backend, name: peer}}]}}]}}"
+    ))
+}
+
+/// Watches once the connections of the start are over, so that none of them is told of.
+fn watches_the_next(gateway: &Gateway, query: &str) -> crate::support::Client {
+    let deadline = Instant::now() + PATIENCE;
+    let open = || {
+        let text = asks(gateway, "metrics", "GET", "/metrics").text();
+        let mut lines = text.lines();
+        let accepted = lines.clone().filter(|it| {
+            it.starts_with("gateway_connections_accepted_total{") && !it.ends_with(" 0")
+        });
+        let all = accepted.count() >= 2;
+        let is_open =
+            |it: &str| it.starts_with("gateway_active_connections{") && !it.ends_with(" 0");
+        !all || lines.any(is_open)
+    };
+    while open() {
+        assert!(Instant::now() < deadline, "connections stay open");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    watches(gateway, query)
+}
+
+fn connect(gateway: &Gateway) -> TcpStream {
+    let stream = TcpStream::connect(gateway.address_of(1)).expect("the listener accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("above zero");
+    stream
+}
+
+/// Says this, hears it back, and ends in order.
+fn echoes(gateway: &Gateway, bytes: &[u8]) {
+    let mut stream = connect(gateway);
+    stream.write_all(bytes).expect("taken");
+    stream.shutdown(Shutdown::Write).expect("open");
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).expect("an end in order");
+    assert_eq!(back, bytes);
+}
+
+fn outcomes(selection: &Value) -> Vec<(&str, &str)> {
+    let candidates = selection["candidates"].as_array().expect("a list").iter();
+    candidates
+        .map(|it| {
+            let text = |name: &str| it[name].as_str().unwrap_or_default();
+            (text("outcome"), text("reason"))
+        })
+        .collect()
+}
+
+on_both_drivers! {
+    fn a_connection_is_told_from_start_to_end(driver) {
+        let peer = echo_peer();
+        let gateway = carrying(driver, "protocol: TCP", &[peer.address()])
+            .rule_of("raw", "{backendRefs: [{@peer}]}").start();
+        let mut watcher = watches_the_next(&gateway, "");
+        echoes(&gateway, b"hush");
+        let events = events(&mut watcher);
+        assert_eq!(types(&events), [
+            "connectionStarted", "listenerSelection", "routeSelection", "backendSelection",
+            "backendCallStart", "connectionFinished",
+        ]);
+        let started = message(&events, "connectionStarted");
+        assert_eq!((&started["protocol"], &started["client"]), (&"TCP".into(), &"127.0.0.1".into()));
+        assert_eq!(message(&events, "routeSelection")["selected"], "TCPRoute/default/route-0/0");
+        let finished = message(&events, "connectionFinished");
+        assert_eq!((&finished["bytesIn"], &finished["bytesOut"]), (&4.into(), &4.into()));
+        assert_eq!(finished["endpoint"], peer.address().to_string());
+        assert!(finished.get("reason").is_none(), "{finished}");
+        assert!(!format!("{events:?}").contains("hush"), "what is carried is nobody's business");
+        let ids: std::collections::HashSet<_> = events.iter().map(|it| it["requestId"].as_str()).collect();
+        assert!(ids.len() == 1 && !ids.contains(&None), "one connection, one id: {events:?}");
+    }
+
+    fn tries_of_a_connection_are_told(driver) {
+        let (_held, refused) = refused();
+        let gateway = carrying(driver, "protocol: TCP", &[refused])
+            .rule_of("raw", "{backendRefs: [{@peer}]}").start();
+        let mut watcher = watches_the_next(&gateway, "?match=TCP");
+        // Whether it is reset before or after it was accepted is the kernel's.
+        let _ = connect(&gateway).read(&mut [0]);
+        let events = events(&mut watcher);
+        assert_eq!(message(&events, "backendCallResult")["reason"], "connect_failed");
+        assert_eq!(message(&events, "connectionFinished")["reason"], "connect_failed");
+        assert_eq!(events.last().expect("events")["severity"], "error");
+    }
+
+    fn a_server_name_is_told_with_the_rules_it_chose_from(driver) {
+        let peer = echo_peer();
+        let builder = carrying(driver, "protocol: TLS, tls: {mode: Passthrough}", &[peer.address()]);
+        let builder = named(named(builder, "own", "a.example.com"), "wild", "*.example.com");
+        let gateway = named(builder, "other", "b.example.com").start();
+        let mut other = watches_the_next(&gateway, "?match=TLS%20b.example.com&timeout=10s");
+        let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
+        echoes(&gateway, HELLO);
+        let told = events(&mut watcher);
+        assert_eq!(message(&told, "connectionStarted")["serverName"], "a.example.com");
+        assert_eq!(message(&told, "listenerSelection")["host"], "a.example.com");
+        let selection = message(&told, "routeSelection");
+        assert_eq!(selection["selected"], "TLSRoute/default/own/0");
+        let mut outcomes = outcomes(selection);
+        outcomes.sort_unstable();
+        assert_eq!(outcomes, [
+            ("lost", "the server name differs"),
+            ("selected", ""),
+            ("shadowed", "a more specific or older rule carries the connection"),
+        ]);
+        other.cuts();
+    }
+
+    fn a_server_name_that_is_no_listeners_is_told(driver) {
+        let peer = echo_peer();
+        let fields = "protocol: TLS, hostname: www.example.com, tls: {mode: Passthrough}";
+        let builder = carrying(driver, fields, &[peer.address()]);
+        let gateway = named(builder, "own", "www.example.com").start();
+        let mut watcher = watches_the_next(&gateway, "?match=TLS%20a.example.com");
+        let mut stream = connect(&gateway);
+        stream.write_all(HELLO).expect("taken");
+        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "nobody answers");
+        let told = events(&mut watcher);
+        assert_eq!(types(&told), ["connectionStarted", "listenerSelection", "connectionFinished"]);
+        assert!(message(&told, "listenerSelection").get("selected").is_none(), "{told:?}");
+        assert_eq!(message(&told, "connectionFinished")["reason"], "no_listener");
+    }
+
+    fn a_session_of_datagrams_is_told(driver) {
+        let peer = udp_peer(|datagram| vec![datagram.to_vec()]);
+        let mut gateway = carrying(driver, "protocol: UDP", &[peer.address()])
+            .rule_of("raw", "{backendRefs: [{@peer}]}")
+            .argument("--drain-accept=0s").start();
+        let mut watcher = watches(&gateway, "?match=UDP");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        client.set_read_timeout(Some(PATIENCE)).expect("above zero");
+        client.send_to(b"hello", gateway.address_of(1)).expect("sent");
+        assert_eq!(client.recv(&mut [0; 16]).expect("an answer"), 5);
+        // The end of the gateway is the end of the session.
+        gateway.signal(Signal::Int);
+        let told = events(&mut watcher);
+        assert_eq!(types(&told)[..5], [
+            "connectionStarted", "listenerSelection", "routeSelection", "backendSelection",
+            "backendCallStart",
+        ]);
+        let finished = message(&told, "connectionFinished");
+        assert_eq!((&finished["bytesIn"], &finished["bytesOut"]), (&5.into(), &5.into()));
+    }
+}
