@@ -49,6 +49,7 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         200,
         "\"routes\"",
     ),
+    ("GET", "/config_dump?type=runtime", 200, "\"pending\":[]"),
     ("GET", "/config_dump?type=route", 400, "none of binds"),
     (
         "GET",
