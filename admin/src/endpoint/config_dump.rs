@@ -20,8 +20,8 @@ pub(super) const ENDPOINT: Endpoint = Endpoint {
     methods: READ,
     parameters: &["type", "name"],
     usage: "GET /config_dump, with ?type=binds, listeners, routes, backends, workloads, services, \
-            policies or certificates for one list, and &name=NAME or NAMESPACE/NAME for what has it \
-            in its key",
+            policies or certificates for one list, ?type=runtime for how the proxy runs and where its \
+            configuration comes from, and &name=NAME or NAMESPACE/NAME for what has it in its key",
     errors: ErrorForm::Json,
     answer: |asked| Box::pin(answer(asked)),
 };
@@ -30,7 +30,11 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     let filter = Filter::read(&asked.query).map_err(Refusal::bad_parameter)?;
     let slot = asked.slot()?;
     let handles = Arc::clone(&asked.shared.handles);
-    let live = live::gather(&handles).await;
+    let live = if filter.wants_endpoints() {
+        live::gather(&handles).await
+    } else {
+        Live::default()
+    };
     Ok(made(slot, JSON, asked.encoding, move |out| {
         let view = (handles.view)();
         let mut writer = Writer { out, filter, live };
@@ -39,6 +43,8 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
 }
 
 const CERTIFICATES: &str = "certificates";
+/// No list: what stands before them.
+const RUNTIME: &str = "runtime";
 
 /// What of the configuration is wanted.
 pub(crate) struct Filter {
@@ -52,7 +58,7 @@ impl Filter {
     /// Reads it from the parameters.
     pub(crate) fn read(query: &Query<'_>) -> Result<Self, String> {
         let kinds = Kind::ALL.map(Kind::category);
-        let lists: Vec<_> = kinds.into_iter().chain([CERTIFICATES]).collect();
+        let lists: Vec<_> = kinds.into_iter().chain([CERTIFICATES, RUNTIME]).collect();
         let list = query.choice("type", &lists)?;
         let name = query.text("name");
         if name.is_some_and(str::is_empty) {
@@ -66,6 +72,13 @@ impl Filter {
 
     fn wants_list(&self, list: &str) -> bool {
         self.list.is_none_or(|wanted| wanted == list)
+    }
+
+    /// Whether the shards have to be asked.
+    fn wants_endpoints(&self) -> bool {
+        [Kind::Backend, Kind::Service]
+            .iter()
+            .any(|kind| self.wants_list(kind.category()))
     }
 
     fn wants(&self, key: &str) -> bool {
@@ -90,7 +103,7 @@ impl Writer<'_> {
         };
         self.out.write_all(b"{\"version\":")?;
         serde_json::to_writer(&mut *self.out, &version)?;
-        if self.filter.list.is_none() {
+        if self.filter.wants_list(RUNTIME) {
             self.value("runtime", &(handles.runtime)())?;
             self.value("source", &(handles.source)())?;
         }

@@ -6,6 +6,7 @@ mod heap_profile;
 mod logging;
 mod memory;
 mod metrics;
+mod page;
 mod quit;
 mod readiness;
 pub(crate) mod tasks;
@@ -29,6 +30,9 @@ pub(crate) const ADMIN: &[Endpoint] = &[
     tasks::ENDPOINT,
     trace::ENDPOINT,
 ];
+
+/// The admin server's, for people with a browser.
+pub(crate) const PAGE: &[Endpoint] = page::ENDPOINTS;
 
 /// The metrics server's.
 pub(crate) const METRICS: &[Endpoint] = &[metrics::ENDPOINT];

@@ -128,10 +128,7 @@ async fn serve(
 /// The answer to a request.
 async fn answer(shared: &Shared, kind: Kind, request: &Request<Incoming>) -> Answer {
     let path = request.uri().path();
-    let endpoint = kind
-        .endpoints()
-        .iter()
-        .find(|endpoint| endpoint.path == path);
+    let endpoint = kind.endpoint(path);
     let (form, usage) = endpoint.map_or((ErrorForm::Text, ""), |it| (it.errors, it.usage));
     let guarded = match kind {
         Kind::Admin => guard::check(request.uri(), request.headers(), &shared.hosts),

@@ -91,12 +91,15 @@ impl Kind {
         }
     }
 
-    fn endpoints(self) -> &'static [Endpoint] {
-        match self {
-            Self::Admin => endpoint::ADMIN,
-            Self::Metrics => endpoint::METRICS,
-            Self::Readiness => endpoint::READINESS,
-        }
+    /// What is at a path.
+    fn endpoint(self, path: &str) -> Option<&'static Endpoint> {
+        let tables: &[&'static [Endpoint]] = match self {
+            Self::Admin => &[endpoint::ADMIN, endpoint::PAGE],
+            Self::Metrics => &[endpoint::METRICS],
+            Self::Readiness => &[endpoint::READINESS],
+        };
+        let mut endpoints = tables.iter().copied().flatten();
+        endpoints.find(|endpoint| endpoint.path == path)
     }
 }
 

@@ -122,6 +122,7 @@ impl Inspected {
             cpus: self.cpus.set.clone(),
             descriptors_per_shard: self.shards.plan().descriptors,
             uptime_seconds: self.started.elapsed().as_secs(),
+            pending: self.pending().into_iter().map(str::to_owned).collect(),
             binds_down: self.binds_down(),
         }
     }

@@ -31,6 +31,8 @@ pub struct Runtime {
     pub descriptors_per_shard: u32,
     /// For how long the process has run, in seconds.
     pub uptime_seconds: u64,
+    /// What it is not ready for yet, such as `listeners`; nothing where it is ready.
+    pub pending: Vec<String>,
     /// The binds that it cannot listen on; it tries again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub binds_down: Vec<BindDown>,

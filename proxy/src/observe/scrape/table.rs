@@ -1,5 +1,7 @@
 //! Blocks of counters over all shards, with the labels of those that are named.
 
+use std::collections::BTreeMap;
+
 use admin::metrics::{Exposition, Labels};
 
 use crate::observe::counters::{Block, Blocks, Histogram, HistogramSum};

@@ -1,0 +1,100 @@
+// Pieces of the configuration in words, each with links to what it names.
+
+import { code, el, facts, tag } from "./dom.js";
+import { to } from "./place.js";
+import { targetKey } from "./store.js";
+import { parts, words } from "./text.js";
+
+/** A link to the entry of this key. */
+export function link(view, key, text = key) {
+  return el("a", { href: to(view, { key }), class: "key" }, text);
+}
+
+/** `HTTPRoute default/shop, rule 2`. */
+export function routeTitle(route) {
+  const { kind, namespace, name, rest } = parts(route.key);
+  const rule = route.name ? `rule ${rest[0]} “${route.name}”` : `rule ${rest[0]}`;
+  return `${kind} ${namespace}/${name}, ${rule}`;
+}
+
+/** Where a share of the requests goes. */
+export function target(it) {
+  if (it.type === "Invalid") return tag(`500: ${it.reason}`, "bad");
+  const port = it.type === "Service" ? `:${it.port}` : "";
+  return link("backends", targetKey(it), `${targetKey(it)}${port}`);
+}
+
+/** `PathPrefix /api/v1`, method, headers and query of a match. */
+export function match(it) {
+  const value = ({ name, type, value }) => `${name} ${type === "Exact" ? "=" : "~"} ${value}`;
+  return el(
+    "div",
+    { class: "match" },
+    it.method && tag(it.method),
+    el("span", { class: "kind" }, it.path.type),
+    code(it.path.value),
+    (it.headers ?? []).map((header) => [
+      el("span", { class: "kind" }, "header"),
+      code(value(header)),
+    ]),
+    (it.query ?? []).map((query) => [el("span", { class: "kind" }, "query"), code(value(query))]),
+  );
+}
+
+/** The first match, for a row of a list, and how many more there are. */
+export function matches(route) {
+  const [first, ...more] = route.matches ?? [];
+  if (!first)
+    return el("span", { class: "muted" }, route.protocol === "HTTP" ? "every path" : "everything");
+  return [
+    match(first),
+    more.length > 0 && el("span", { class: "muted" }, `and ${more.length} more`),
+  ];
+}
+
+/** Any value as pairs, lists and words: for what needs no drawing of its own. */
+export function properties(value) {
+  if (Array.isArray(value)) {
+    const simple = value.every((item) => typeof item !== "object");
+    if (simple)
+      return value.length > 0
+        ? el(
+            "span",
+            { class: "codes" },
+            value.map((item) => code(String(item))),
+          )
+        : "none";
+    return el(
+      "ol",
+      { class: "plain" },
+      value.map((item) => el("li", {}, inOneLine(item) ?? properties(item))),
+    );
+  }
+  if (value !== null && typeof value === "object") {
+    return facts(Object.entries(value).map(([name, part]) => [words(name), properties(part)]));
+  }
+  return typeof value === "boolean" ? (value ? "yes" : "no") : code(String(value));
+}
+
+/** `x-seen-by: edge`, `host 10.0.0.1, port 80`: an object of nothing but words. */
+function inOneLine(value) {
+  const pairs = Object.entries(value);
+  if (pairs.some(([, part]) => typeof part === "object")) return undefined;
+  if (pairs.map(([name]) => name).join() === "name,value")
+    return code(`${value.name}: ${value.value}`);
+  return el(
+    "span",
+    { class: "codes" },
+    pairs.map(([name, part]) => el("span", {}, `${words(name)} `, code(String(part)))),
+  );
+}
+
+/** The entry as the gateway tells it. */
+export function raw(value) {
+  return el(
+    "details",
+    { class: "raw" },
+    el("summary", {}, "As in /config_dump"),
+    el("pre", { tabindex: "0" }, JSON.stringify(value, null, 2)),
+  );
+}

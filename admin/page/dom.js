@@ -1,0 +1,107 @@
+// Makes elements. Text goes in as text: nothing on this page turns a string into HTML, and the
+// Content-Security-Policy has the browser refuse it.
+
+/**
+ * An element with attributes and children. `on` holds listeners and `style` properties; an attribute
+ * that is `undefined`, `null` or `false` is left out, and so is such a child.
+ */
+export function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    setAttribute(element, name, value);
+  }
+  element.append(...children.flat(Infinity).filter(isShown));
+  return element;
+}
+
+function setAttribute(element, name, value) {
+  if (name === "on") {
+    for (const [event, listener] of Object.entries(value))
+      element.addEventListener(event, listener);
+  } else if (name === "style") {
+    for (const [property, text] of Object.entries(value)) element.style.setProperty(property, text);
+  } else if (isShown(value)) {
+    element.setAttribute(name, value === true ? "" : value);
+  }
+}
+
+function isShown(value) {
+  return value !== undefined && value !== null && value !== false;
+}
+
+/** What a program would read, such as a key or a header. */
+export function code(text, attributes = {}) {
+  return el("code", attributes, text);
+}
+
+/** A fixed set of words with a colour each; the word says it too. */
+export function tag(text, tone = "plain") {
+  return el("span", { class: `tag ${tone}` }, text);
+}
+
+/** A number from 0 to 1 as a bar; the text beside it says it too. */
+export function bar(share, tone = "plain") {
+  const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+  return el(
+    "span",
+    { class: `meter ${tone}`, "aria-hidden": "true" },
+    el("span", { style: { width } }),
+  );
+}
+
+/** A table that is neither searched nor paged. Numbers stand at the right. */
+export function table(caption, columns, rows) {
+  const cell = (content, index) =>
+    index === 0
+      ? el("th", { scope: "row" }, content)
+      : el("td", { class: columns[index].number && "number" }, content);
+  return el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el(
+      "table",
+      {},
+      el("caption", { class: "hidden" }, caption),
+      el("thead", {}, el("tr", {}, columns.map(heading))),
+      el(
+        "tbody",
+        {},
+        rows.map((row) => el("tr", {}, row.map(cell))),
+      ),
+    ),
+  );
+}
+
+function heading({ title, number }) {
+  return el("th", { scope: "col", class: number && "number" }, title);
+}
+
+/** Pairs of a name and what it is; pairs without a value are left out. */
+export function facts(pairs) {
+  const shown = pairs.filter(([, value]) => isShown(value) && value !== "");
+  return el(
+    "dl",
+    { class: "facts" },
+    shown.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+  );
+}
+
+/** A part of a view, below its heading. */
+export function section(title, ...children) {
+  return el("section", {}, el("h2", {}, title), children);
+}
+
+/** What to do, where there is nothing to show. */
+export function empty(title, advice) {
+  return el("div", { class: "empty" }, el("p", { class: "title" }, title), el("p", {}, advice));
+}
+
+/** What went wrong, and what to do next. */
+export function failure(error) {
+  return el(
+    "div",
+    { class: "notice bad", role: "alert" },
+    el("p", { class: "title" }, error.message),
+    error.advice && el("p", {}, error.advice),
+  );
+}

@@ -1,0 +1,107 @@
+// Where requests come in.
+
+import { link, properties, raw } from "./describe.js";
+import { code, el, facts, section, tag } from "./dom.js";
+import { listView } from "./list.js";
+import { to } from "./place.js";
+import { store } from "./store.js";
+import { counted } from "./text.js";
+
+export const title = "Listeners";
+
+export function create(watch) {
+  return listView(OPTIONS, { rows, watch });
+}
+
+/** Listeners, each with its bind and the number of its rules. */
+function rows(dump) {
+  const rules = new Map();
+  for (const { listener } of dump.routes) rules.set(listener, (rules.get(listener) ?? 0) + 1);
+  return dump.listeners.map((listener) => ({
+    ...listener,
+    socket: socket(dump.bindsByKey.get(listener.bind)),
+    rules: rules.get(listener.key) ?? 0,
+  }));
+}
+
+function socket(bind) {
+  if (!bind) return "";
+  const address = bind.address.includes(":") ? `[${bind.address}]` : bind.address;
+  return `${bind.transport} ${address}:${bind.port}`;
+}
+
+const OPTIONS = {
+  view: "listeners",
+  noun: "listener",
+  nouns: "listeners",
+  hint: "gateway, name, host, port …",
+  key: (listener) => listener.key,
+  words: (listener) => JSON.stringify(listener),
+  columns: [
+    {
+      title: "Listener",
+      cell: (it) => el("span", { class: "key" }, it.name),
+      sort: (it) => it.name,
+    },
+    {
+      title: "Gateway",
+      cell: (it) => el("span", { class: "key" }, it.gateway),
+      sort: (it) => it.gateway,
+      spare: true,
+    },
+    { title: "Socket", cell: (it) => code(it.socket), sort: (it) => it.socket },
+    { title: "Protocol", cell: (it) => tag(it.protocol), sort: (it) => it.protocol },
+    { title: "Hosts", cell: (it) => code(it.hostname ?? "*"), sort: (it) => it.hostname ?? "" },
+    { title: "Rules", cell: (it) => String(it.rules), sort: (it) => it.rules, number: true },
+  ],
+  details,
+  none: [
+    "No listener is loaded.",
+    "The gateway listens once a Gateway of its class is in its configuration. Its log names what keeps one out.",
+  ],
+};
+
+function details(listener) {
+  const { certificates = [], ...tls } = listener.tls ?? {};
+  const { socket, rules, ...plain } = listener;
+  const policies = store.dump.policies.filter(({ target }) => concerns(target, listener));
+  return [
+    `Listener ${listener.name}`,
+    facts([
+      ["gateway", listener.gateway],
+      ["socket", code(socket)],
+      ["protocol", listener.protocol],
+      ["hosts", code(listener.hostname ?? "*")],
+      ["rules", el("a", { href: to("routes", { q: listener.key }) }, counted(rules, "rule"))],
+    ]),
+    listener.tls && section("TLS", properties(tls), certificates.map(certificate)),
+    policies.length > 0 &&
+      section(
+        "Policies",
+        el(
+          "ul",
+          { class: "plain" },
+          policies.map(({ key }) => el("li", {}, link("policies", key))),
+        ),
+      ),
+    raw(plain),
+  ];
+}
+
+function concerns(target, listener) {
+  return (
+    target.listener === listener.key ||
+    target.gateway === listener.gateway ||
+    (target.listenerSet && listener.key.startsWith(`ListenerSet/${target.listenerSet}/`))
+  );
+}
+
+function certificate(fingerprint) {
+  const found = store.dump.certificates.find((it) => it.fingerprint === fingerprint);
+  return el(
+    "p",
+    {},
+    "Certificate ",
+    link("certificates", fingerprint, found?.subject || fingerprint),
+  );
+}

@@ -1,0 +1,132 @@
+// The page: which view is shown, and the bar above it.
+
+import * as backends from "./backends.js";
+import * as certificates from "./certificates.js";
+import { el, failure } from "./dom.js";
+import { health, start } from "./health.js";
+import * as listeners from "./listeners.js";
+import * as logging from "./logging.js";
+import * as memory from "./memory.js";
+import * as overview from "./overview.js";
+import { place } from "./place.js";
+import * as policies from "./policies.js";
+import { setPaused } from "./poll.js";
+import * as profiles from "./profiles.js";
+import * as routes from "./routes.js";
+import { store } from "./store.js";
+import * as tasks from "./tasks.js";
+import * as trace from "./trace.js";
+
+const VIEWS = {
+  overview,
+  routes,
+  listeners,
+  backends,
+  policies,
+  certificates,
+  trace,
+  logging,
+  tasks,
+  memory,
+  profiles,
+};
+
+const main = document.getElementById("main");
+const problem = el("div", {});
+let shown;
+
+function show() {
+  const { view, parameters } = place();
+  const module = VIEWS[view] ?? overview;
+  if (shown?.module === module) {
+    shown.view.turnTo?.(parameters);
+    return;
+  }
+  shown?.view.stop?.();
+  const heading = el("h1", { tabindex: "-1" }, module.title);
+  const body = el("div", { class: "view" });
+  const isFirst = shown === undefined;
+  main.replaceChildren(heading, problem, body);
+  shown = { module, view: module.create(watcher(body)) };
+  body.append(shown.view.node);
+  document.title = `${module.title} · Gateway`;
+  markPlace(view);
+  if (!isFirst && !main.contains(document.activeElement)) heading.focus();
+}
+
+/** How a view learns of the configuration; until there is one, it is not shown. */
+function watcher(body) {
+  return (draw) =>
+    store.watch(() => {
+      body.classList.toggle("waiting", !store.dump);
+      if (store.dump) draw(store.dump);
+    });
+}
+
+function markPlace(view) {
+  for (const link of document.querySelectorAll("body > nav a")) {
+    if (link.hash === `#${view in VIEWS ? view : "overview"}`)
+      link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** Ready, draining, not ready or silent, in the bar. */
+function drawState() {
+  const [text, tone] = stateText();
+  const state = document.getElementById("state");
+  if (state.textContent !== text) state.textContent = text;
+  state.className = `state ${tone}`;
+  const { version } = health.known ?? {};
+  const facts = version ? `configuration ${version.configuration} · ${version.gateway}` : "";
+  document.getElementById("facts").textContent = facts;
+}
+
+function stateText() {
+  if (health.error) return ["No answer", "bad"];
+  if (!health.known) return ["Connecting…", "plain"];
+  const { pending } = health.known.runtime;
+  if (pending.length === 0) return ["Ready", "good"];
+  if (pending.includes("draining")) return ["Draining", "warn"];
+  return [`Not ready: ${pending.join(", ")}`, "bad"];
+}
+
+/** What went wrong with asking, once for all views; it goes when an answer comes. */
+function drawProblem() {
+  const error = health.error ?? store.error;
+  if (problem.dataset.says === (error?.message ?? "")) return;
+  problem.dataset.says = error?.message ?? "";
+  problem.replaceChildren(...(error ? [failure(error)] : []));
+}
+
+function prepareBar() {
+  document.getElementById("address").textContent = location.host;
+  const pause = document.getElementById("pause");
+  pause.addEventListener("click", () => {
+    const paused = pause.getAttribute("aria-pressed") !== "true";
+    pause.setAttribute("aria-pressed", String(paused));
+    setPaused(paused);
+  });
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    main.focus();
+  });
+}
+
+/** `/` goes to the search of the view, as in many tools. */
+function goToSearch(event) {
+  const typing = event.target.closest("input, select, textarea");
+  const search = document.getElementById("search");
+  if (event.key !== "/" || typing || !search || event.ctrlKey || event.metaKey || event.altKey)
+    return;
+  event.preventDefault();
+  search.focus();
+}
+
+prepareBar();
+show();
+addEventListener("hashchange", show);
+addEventListener("keydown", goToSearch);
+health.watch(() => (drawState(), drawProblem()));
+store.watch(drawProblem);
+start();

@@ -1,0 +1,290 @@
+// One traced request, told event by event.
+
+import { bar, code, el, facts, table, tag } from "./dom.js";
+import { link } from "./describe.js";
+import { to } from "./place.js";
+import { count, counted, micros } from "./text.js";
+
+/** How each severity looks. */
+const TONES = { success: "good", info: "plain", warn: "warn", error: "bad" };
+
+export class Story {
+  request;
+  finished;
+  outcome = "";
+  tone = "plain";
+  #events = [];
+  #head = el("div", { class: "head" });
+  #steps = el("ol", { class: "steps" });
+
+  constructor(id, shard) {
+    this.id = id;
+    this.shard = shard;
+    this.node = el(
+      "article",
+      { class: "story", "aria-label": "The request" },
+      this.#head,
+      this.#steps,
+    );
+  }
+
+  /** Takes the next event, and draws it. */
+  take(event) {
+    const { message } = event;
+    if (message.type === "requestSnapshot") this.request = message;
+    if (message.type === "requestFinished" || message.type === "connectionFinished")
+      this.#finish(event);
+    const step = drawn(event);
+    this.#events.push({ event, step });
+    this.#steps.append(step.node);
+    this.#drawHead();
+    this.#drawTimes();
+  }
+
+  #finish({ message, severity, eventEnd }) {
+    this.finished = { durationMicros: eventEnd, ...message };
+    this.tone = severity === "info" ? "good" : TONES[severity];
+    this.outcome = message.status === undefined ? "closed" : String(message.status || "no answer");
+    if (message.status >= 500) this.tone = "bad";
+    else if (message.status >= 400) this.tone = "warn";
+  }
+
+  #drawHead() {
+    const { request, finished } = this;
+    const title = request ? `${request.method} ${request.host}${request.path}` : "Connection";
+    const rows = finished && [
+      ["took", micros(finished.durationMicros)],
+      [
+        "of that the backend",
+        finished.upstreamMicros !== undefined && micros(finished.upstreamMicros),
+      ],
+      ["rule", finished.route],
+      ["endpoint", finished.endpoint],
+      ["retries", finished.retries > 0 && count(finished.retries)],
+      ["bytes", `${count(finished.bytesIn)} in, ${count(finished.bytesOut)} out`],
+      ["failed because", finished.reason],
+    ];
+    this.#head.replaceChildren(
+      el("h2", {}, finished && tag(this.outcome, this.tone), " ", title),
+      el(
+        "p",
+        { class: "muted" },
+        [request?.protocol, `shard ${this.shard}`, this.id && `id ${this.id}`]
+          .filter(Boolean)
+          .join(" · "),
+      ),
+      ...(rows ? [facts(rows)] : []),
+    );
+  }
+
+  /** Bars against the whole time, as far as it is known. */
+  #drawTimes() {
+    const whole = Math.max(1, ...this.#events.map(({ event }) => event.eventEnd));
+    for (const { event, step } of this.#events) {
+      const start = (event.eventStart / whole) * 100;
+      const width = ((event.eventEnd - event.eventStart) / whole) * 100;
+      step.bar.style.setProperty("margin-left", `${Math.min(start, 99)}%`);
+      step.bar.style.setProperty("width", `${width}%`);
+    }
+  }
+}
+
+/** The step that an event is drawn as. */
+function drawn({ eventStart, eventEnd, severity, message }) {
+  const draw = STEPS[message.type] ?? unknown;
+  const { title, content = [] } = draw(message);
+  const took = eventEnd > eventStart ? `took ${micros(eventEnd - eventStart)}` : "";
+  const shown = el("span", { class: `took ${TONES[severity] ?? "plain"}` });
+  const node = el(
+    "li",
+    { class: `step ${TONES[severity] ?? "plain"}` },
+    el(
+      "div",
+      { class: "when" },
+      el("span", {}, `+${micros(eventStart)}`),
+      el("span", { class: "muted" }, took),
+    ),
+    el(
+      "div",
+      { class: "what" },
+      el("h3", {}, title),
+      el("div", { class: "track", "aria-hidden": "true" }, shown),
+      content,
+    ),
+  );
+  return { node, bar: shown };
+}
+
+/** An event of a later version of the gateway. */
+function unknown(message) {
+  return {
+    title: `${message.type} (unknown to this page)`,
+    content: el("pre", { tabindex: "0" }, JSON.stringify(message, null, 2)),
+  };
+}
+
+const STEPS = {
+  connectionStarted: ({ client, bind }) => ({
+    title: ["Connection of ", code(client), " at ", code(bind)],
+  }),
+  connectionFinished: ({ bytesIn, bytesOut, reason }) => ({
+    title: reason ? `Connection failed: ${reason}` : "Connection closed",
+    content: el("p", {}, `${count(bytesIn)} bytes in, ${count(bytesOut)} out`),
+  }),
+  requestStarted: ({ client, bind, configuration }) => ({
+    title: "Request began",
+    content: facts([
+      ["client", code(client)],
+      ["bind", code(bind)],
+      ["configuration", `number ${configuration}`],
+    ]),
+  }),
+  requestSnapshot: ({ method, path, protocol, headers }) => ({
+    title: ["Head read: ", code(`${method} ${path} ${protocol}`)],
+    content: headerTable("Request headers", headers),
+  }),
+  listenerSelection,
+  routeSelection,
+  policySelection: ({ policies }) => ({
+    title: policies.length > 0 ? "Policies and filters that hold" : "No policy or filter holds",
+    content: el(
+      "span",
+      { class: "tags" },
+      policies.map((name) => tag(name)),
+    ),
+  }),
+  policy: ({ kind, outcome, detail }) => ({
+    title: [code(kind), " ", tag(outcome, outcome === "applied" ? "good" : "plain")],
+    content: detail ? el("p", {}, detail) : [],
+  }),
+  authorizationResult: ({ by, allowed, detail }) => ({
+    title: [code(by), " ", tag(allowed ? "allowed" : "denied", allowed ? "good" : "bad")],
+    content: detail ? el("p", {}, detail) : [],
+  }),
+  backendSelection,
+  backendCallStart: ({ attempt, endpoint, reused, connectMicros }) => ({
+    title: [`Try ${attempt}: `, code(endpoint)],
+    content: el(
+      "p",
+      {},
+      reused
+        ? "On a connection that was used before."
+        : `On a new connection${connectMicros === undefined ? "" : `, made in ${micros(connectMicros)}`}.`,
+    ),
+  }),
+  backendCallResult: ({ attempt, endpoint, status, reason }) => ({
+    title: [
+      `Try ${attempt}: `,
+      code(endpoint),
+      status === undefined ? " failed" : ` answered ${status}`,
+    ],
+    content: reason ? el("p", {}, reason) : [],
+  }),
+  retry: ({ retried, reason }) => ({
+    title: retried ? "Tried again" : "Not tried again",
+    content: el("p", {}, reason),
+  }),
+  responseSnapshot: ({ status, headers }) => ({
+    title: `Response's head: ${status}`,
+    content: headerTable("Response headers", headers),
+  }),
+  requestFinished: ({ status, reason }) => ({
+    title: status === 0 ? "Over without an answer" : `Answered ${status}`,
+    content: reason ? el("p", {}, reason) : [],
+  }),
+};
+
+function listenerSelection({ host, selected, candidates }) {
+  const rows = candidates.map(({ listener, hostname, selected }) => [
+    link("listeners", listener),
+    code(hostname),
+    selected ? tag("selected", "good") : tag("lost"),
+  ]);
+  const columns = [{ title: "Listener" }, { title: "Hosts" }, { title: "Outcome" }];
+  return {
+    title: selected ? ["Listener ", code(selected)] : ["No listener has the host ", code(host)],
+    content: rows.length > 0 ? table(`Listeners held against ${host}`, columns, rows) : [],
+  };
+}
+
+const OUTCOMES = {
+  selected: ["selected", "good"],
+  shadowed: ["matches, but shadowed", "warn"],
+  lost: ["lost", "plain"],
+};
+
+function routeSelection({ selected, candidates, truncated }) {
+  const rows = candidates.map(({ route, matchIndex, outcome, reason }) => [
+    el("a", { href: to("routes", { q: route }), class: "key" }, route),
+    String(matchIndex),
+    tag(...(OUTCOMES[outcome] ?? [outcome])),
+    reason || (outcome === "selected" ? "it serves the request" : ""),
+  ]);
+  const columns = [
+    { title: "Rule" },
+    { title: "Match", number: true },
+    { title: "Outcome" },
+    { title: "Why" },
+  ];
+  return {
+    title: selected ? ["Rule ", code(selected)] : "No rule matches",
+    content: [
+      rows.length > 0 && table("Rules held against the request", columns, rows),
+      truncated && el("p", { class: "muted" }, "There were more, which are not told."),
+    ].filter(Boolean),
+  };
+}
+
+function backendSelection({ backend, selected, endpoints, truncated }) {
+  const best = Math.max(0, ...endpoints.map(({ score }) => score));
+  const rows = endpoints.map((it) => [
+    code(it.endpoint),
+    [
+      bar(best > 0 ? it.score / best : 0, it.endpoint === selected ? "good" : "plain"),
+      " ",
+      score(it.score),
+    ],
+    it.health.toFixed(2),
+    it.latencyMs > 0 ? `${it.latencyMs.toFixed(2)} ms` : "–",
+    count(it.inFlight),
+    count(it.weight),
+    el(
+      "span",
+      { class: "tags" },
+      it.endpoint === selected && tag("chosen", "good"),
+      it.ejected && tag("ejected", "bad"),
+      it.tried && tag("tried before", "warn"),
+    ),
+  ]);
+  const columns = ["Endpoint", "Score", "Health", "Latency", "In flight", "Weight", "Note"];
+  return {
+    title: selected
+      ? ["Endpoint ", code(selected), " of ", code(backend)]
+      : ["No endpoint of ", code(backend), " can be used"],
+    content: [
+      rows.length > 0 &&
+        table(
+          `Endpoints of ${backend}`,
+          columns.map((title, index) => ({ title, number: index > 0 && index < 6 })),
+          rows,
+        ),
+      truncated && el("p", { class: "muted" }, "There were more, which are not told."),
+    ].filter(Boolean),
+  };
+}
+
+/** Scores go from under one to ten thousands. */
+function score(number) {
+  return number >= 100 ? count(Math.round(number)) : number.toPrecision(3);
+}
+
+function headerTable(caption, headers) {
+  if (headers.length === 0) return [];
+  const rows = headers.map(([name, value]) => [code(name), code(value)]);
+  return el(
+    "details",
+    {},
+    el("summary", {}, counted(headers.length, "header")),
+    table(caption, [{ title: "Header" }, { title: "Value" }], rows),
+  );
+}

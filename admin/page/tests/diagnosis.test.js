@@ -1,0 +1,162 @@
+// Log level, tasks, memory, profiles, and how the gateway fares.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import net from "node:net";
+import { test } from "node:test";
+import { atEnd, until, visit } from "./support/browser.js";
+import { gateway } from "./support/gateway.js";
+import { LISTENERS, world } from "./support/world.js";
+
+const everything = { configuration: world, listeners: LISTENERS };
+
+async function filterInForce(it) {
+  return (await it.admin("/logging")).body.trim().replace("current log level is ", "");
+}
+
+test("the log level is shown and set", async (t) => {
+  const it = await gateway(t, everything);
+  const page = await visit(t, it, { hash: "#logging", expected: ["400"] });
+  const shown = page.getByLabel("Filter in force:");
+  await until(
+    "the filter is shown",
+    async () => (await shown.innerText()) === (await filterInForce(it)),
+  );
+
+  await page.getByRole("button", { name: "debug" }).click();
+  await page.getByText("The filter is now debug.").waitFor();
+  assert.equal(await filterInForce(it), "debug");
+  assert.equal(
+    await page.getByRole("button", { name: "debug" }).getAttribute("aria-pressed"),
+    "true",
+  );
+
+  await page.getByLabel("Filter", { exact: true }).fill("warn,proxy::forward=trace");
+  await page.getByRole("button", { name: "Set" }).click();
+  await until("the filter is set", async () =>
+    (await filterInForce(it)).includes("proxy::forward=trace"),
+  );
+  const before = await filterInForce(it);
+  await until("the filter is shown", async () => (await shown.innerText()) === before);
+
+  await page.getByLabel("Filter", { exact: true }).fill("proxy=loud");
+  await page.getByRole("button", { name: "Set" }).click();
+  await page.getByRole("alert").getByText("usage:").waitFor();
+  assert.equal(await filterInForce(it), before);
+  assert.equal(await shown.innerText(), before);
+});
+
+test("a connection stands in the task tree", async (t) => {
+  const it = await gateway(t, everything);
+  const client = net.connect(it.ports[0], "127.0.0.1");
+  atEnd(t, () => client.destroy());
+  await once(client, "connect");
+  client.write("GET / HTTP/1.1\r\nhost: shop.example.com\r\n\r\n");
+  await once(client, "data");
+
+  const page = await visit(t, it, { hash: "#tasks" });
+  for (const thread of ["Shard 0", "Shard 1", "Admin", "Configuration"])
+    await page.locator("main").getByText(thread, { exact: true }).waitFor();
+  const address = `127.0.0.1:${client.localPort}`;
+  await page.getByRole("row").filter({ hasText: address }).getByText("connection").waitFor();
+  await page.getByLabel("Search tasks").fill(address);
+  await until(
+    "it is alone but for what began it",
+    async () => (await page.locator("main tbody tr").count()) === 2,
+  );
+});
+
+test("memory is what the kernel says", async (t) => {
+  const it = await gateway(t, everything);
+  const page = await visit(t, it, { hash: "#memory" });
+  const { process, allocator } = JSON.parse((await it.admin("/memory")).body);
+  const part = (title) => page.getByRole("heading", { name: title }).locator("..").innerText();
+  const text = await part("Process");
+  assert.match(text, /resident\s+\d+(\.\d)? MiB/);
+  assert.match(text, new RegExp(`descriptors\\s+\\d+ of ${process.maxFds.toLocaleString("en")}`));
+  assert.ok((await part("Allocator")).includes(allocator.name));
+});
+
+test("a heap profile becomes a flame graph, walked by keys", async (t) => {
+  const it = await gateway(t, everything);
+  const page = await visit(t, it, { hash: "#profiles" });
+  await page.getByText("No profile is taken yet.").waitFor();
+  await page.getByRole("button", { name: "Profile heap" }).click();
+  const graph = page.getByRole("group", { name: /Flame graph/ });
+  await graph.getByRole("button", { name: /^all, / }).focus();
+  await page.keyboard.press("ArrowDown");
+  const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label"));
+  const name = await focused();
+  assert.ok(!name.startsWith("all,"), name);
+  const wide = () =>
+    graph
+      .getByRole("button", { name, exact: true })
+      .first()
+      .evaluate((box) => box.style.width);
+  await page.keyboard.press("Enter");
+  await until("it is zoomed", async () => (await wide()) === "100%");
+  assert.equal(await focused(), name);
+  await page.keyboard.press("Escape");
+  await until("it is zoomed out", async () => (await focused()).startsWith("all,"));
+
+  await page.getByLabel("Mark", { exact: true }).fill("main");
+  await until("some are marked", async () => (await page.locator(".frame.marked").count()) > 0);
+  await page.getByLabel("Show", { exact: true }).selectOption({ label: "bytes ever allocated" });
+  await page.getByRole("heading", { name: "Functions" }).waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("link", { name: "Save for pprof" }).click(),
+  ]);
+  assert.equal(download.suggestedFilename(), "gateway-heap.pb.gz");
+});
+
+test("a CPU profile is taken while requests are served, one at a time", async (t) => {
+  const it = await gateway(t, everything);
+  const page = await visit(t, it, { hash: "#profiles", expected: ["409"] });
+  const stop = busy(it);
+  atEnd(t, stop);
+  await page.getByLabel("Seconds").fill("2");
+  await page.getByRole("button", { name: "Profile CPU" }).click();
+  await page.getByText(/^Sampling for 2 seconds/).waitFor();
+  await page.getByRole("group", { name: /Flame graph/ }).waitFor();
+  const table = page.getByRole("region", { name: "The heaviest functions" });
+  assert.ok((await table.getByRole("row").count()) > 2);
+
+  const other = it.admin("/debug/pprof/profile?seconds=300").catch(() => undefined);
+  await until(
+    "another profile runs",
+    async () => (await it.admin("/debug/pprof/profile?seconds=1")).status === 409,
+  );
+  await page.getByRole("button", { name: "Profile CPU" }).click();
+  await page.getByRole("alert").getByText("Wait until the other one is done").waitFor();
+  it.stop();
+  await other;
+});
+
+/** Sends requests until it is stopped. */
+function busy(it) {
+  let over = false;
+  const sending = (async () => {
+    while (!over) await it.asks("/", { headers: { host: "shop.example.com" } }).catch(() => {});
+  })();
+  return async () => {
+    over = true;
+    await sending;
+  };
+}
+
+test("draining shows, and so does that nobody answers any more", async (t) => {
+  const origin = () => {}; // It never answers, so that the gateway has something to wait for.
+  const it = await gateway(t, { ...everything, origin });
+  const page = await visit(t, it, { expected: ["Failed to load resource"] });
+  const state = page.locator("#state");
+  await state.getByText("Ready").waitFor();
+  const held = it.asks("/", { headers: { host: "shop.example.com" } }).catch(() => {});
+  assert.equal((await it.admin("/quitquitquit", { method: "POST" })).status, 200);
+  await state.getByText("Draining").waitFor();
+  await page.getByText("requests under way are finished").waitFor();
+  it.stop();
+  await held;
+  await state.getByText("No answer").waitFor();
+  await page.getByRole("alert").getByText("Check that the gateway runs").waitFor();
+});

@@ -1,0 +1,119 @@
+//! `/`: the operator's page, a few files that are part of the binary. It asks the other endpoints,
+//! like any other client.
+
+use bytes::Bytes;
+use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
+use http::{HeaderValue, StatusCode};
+
+use super::{Endpoint, READ};
+use crate::server::{Answer, Body, ErrorForm};
+
+/// The file of a path.
+macro_rules! file {
+    ($path:expr, $content_type:expr, $file:expr) => {
+        Endpoint {
+            path: $path,
+            methods: READ,
+            parameters: &[],
+            usage: concat!("GET ", $path),
+            errors: ErrorForm::Text,
+            answer: |_| {
+                const FILE: &[u8] = include_bytes!(concat!("../../page/", $file));
+                Box::pin(async { Ok(answer($content_type, FILE)) })
+            },
+        }
+    };
+}
+
+macro_rules! style {
+    ($file:literal) => {
+        file!(concat!("/page/", $file), "text/css; charset=utf-8", $file)
+    };
+}
+
+macro_rules! script {
+    ($file:literal) => {
+        file!(
+            concat!("/page/", $file),
+            "text/javascript; charset=utf-8",
+            $file
+        )
+    };
+}
+
+pub(super) const ENDPOINTS: &[Endpoint] = &[
+    file!("/", "text/html; charset=utf-8", "index.html"),
+    file!("/page/icon.svg", "image/svg+xml", "icon.svg"),
+    style!("base.css"),
+    style!("parts.css"),
+    style!("views.css"),
+    script!("api.js"),
+    script!("backends.js"),
+    script!("certificates.js"),
+    script!("describe.js"),
+    script!("dom.js"),
+    script!("flame.js"),
+    script!("health.js"),
+    script!("list.js"),
+    script!("listeners.js"),
+    script!("logging.js"),
+    script!("main.js"),
+    script!("memory.js"),
+    script!("overview.js"),
+    script!("place.js"),
+    script!("policies.js"),
+    script!("poll.js"),
+    script!("pprof.js"),
+    script!("profiles.js"),
+    script!("routes.js"),
+    script!("store.js"),
+    script!("story.js"),
+    script!("tasks.js"),
+    script!("text.js"),
+    script!("trace.js"),
+];
+
+/// Nothing from elsewhere is loaded or asked, nobody frames the page, and no text becomes HTML or a
+/// script, whatever a configuration or a request has in it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'; require-trusted-types-for 'script'; \
+                      trusted-types 'none'";
+
+fn answer(content_type: &'static str, file: &'static [u8]) -> Answer {
+    let body = Body::Whole(Some(Bytes::from_static(file)));
+    Answer::new(StatusCode::OK, content_type, body)
+        .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))
+        .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::ENDPOINTS;
+
+    /// The page's files; its tests are in a folder beside them.
+    fn files() -> BTreeSet<String> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/page");
+        let entries = fs::read_dir(folder).expect("the page's folder");
+        let files = entries.map(|entry| entry.expect("an entry"));
+        let files = files.filter(|entry| entry.path().is_file());
+        files
+            .map(|entry| entry.file_name().into_string().expect("a plain name"))
+            .collect()
+    }
+
+    #[test]
+    fn each_file_of_the_page_is_served() {
+        let served = ENDPOINTS.iter().map(|endpoint| match endpoint.path {
+            "/" => "index.html".to_owned(),
+            path => path
+                .strip_prefix("/page/")
+                .expect("the page's folder")
+                .to_owned(),
+        });
+        assert_eq!(served.collect::<BTreeSet<_>>(), files());
+    }
+}
