@@ -11,6 +11,11 @@ use std::time::{Duration, Instant};
 use admin_types::trace::{Event, Message};
 use tempfile::TempDir;
 
+use self::port::Ports;
+
+#[path = "../../../proxy/tests/support/port.rs"]
+mod port;
+
 /// A gateway with a service of two endpoints, and one that nobody answers for.
 struct Gateway {
     process: Child,
@@ -19,13 +24,17 @@ struct Gateway {
     secure: u16,
     file: PathBuf,
     _folder: TempDir,
+    _ports: Ports,
 }
 
 impl Gateway {
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("gateway.yaml");
-        let [port, secure, admin, dead] = free_ports();
+        let ports = Ports::free(4);
+        let [port, secure, admin, dead] = ports[..] else {
+            panic!("four were asked for")
+        };
         let pair = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).expect("a key");
         fs::write(folder.path().join("own.pem"), pair.cert.pem()).expect("a file");
         let yaml = configuration([port, secure], origin(), dead) + &secret(&pair);
@@ -46,6 +55,7 @@ impl Gateway {
             secure,
             file,
             _folder: folder,
+            _ports: ports,
         };
         gateway.wait_until_it_listens();
         gateway
@@ -119,12 +129,6 @@ fn binary() -> PathBuf {
         assert!(path.exists(), "build the gateway first, with this profile");
     }
     path
-}
-
-/// Ports that are free now, all at once, so that they differ.
-fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let sockets = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    sockets.map(|socket| socket.local_addr().expect("its address").port())
 }
 
 /// Answers every request with 200 and `hello`.
@@ -282,7 +286,8 @@ fn a_trace_catches_no_other_request() {
 #[test]
 fn a_trace_that_cannot_be_says_why() {
     let gateway = Gateway::start();
-    let [unused] = free_ports();
+    let ports = Ports::free(1);
+    let unused = ports[0];
     for (line, expected) in [
         (
             format!("trace --port {unused} -- http://shop.example/"),

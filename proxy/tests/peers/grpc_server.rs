@@ -173,17 +173,18 @@ async fn serve(
             grpc.unary(service_fn(move |_| wait(&guard)), call).await
         }
         "Down" => {
-            grpc.server_streaming(service_fn(|it| ready(down(it, None))), call)
+            grpc.server_streaming(service_fn(|it| ready(down(&it, None))), call)
                 .await
         }
         "DownAndFail" => {
             let end = || Some(Status::data_loss("that was all"));
-            grpc.server_streaming(service_fn(move |it| ready(down(it, end()))), call)
+            grpc.server_streaming(service_fn(move |it| ready(down(&it, end()))), call)
                 .await
         }
         "SayAndWait" => {
-            let say =
-                service_fn(move |it| ready(say_and_wait(it, UntilGivenUp(Arc::clone(&given_up)))));
+            let say = service_fn(move |it| {
+                ready(Ok(say_and_wait(it, UntilGivenUp(Arc::clone(&given_up)))))
+            });
             grpc.server_streaming(say, call).await
         }
         "Up" => grpc.client_streaming(service_fn(up), call).await,
@@ -216,7 +217,7 @@ fn wait(_: &UntilGivenUp) -> impl Future<Output = Result<Response<Bytes>, Status
 }
 
 /// As many messages as the request says, and how they end.
-fn down(request: Request<Bytes>, end: Option<Status>) -> Result<Response<Messages>, Status> {
+fn down(request: &Request<Bytes>, end: Option<Status>) -> Result<Response<Messages>, Status> {
     let count = std::str::from_utf8(request.get_ref())
         .ok()
         .and_then(|text| text.parse().ok());
@@ -226,16 +227,13 @@ fn down(request: Request<Bytes>, end: Option<Status>) -> Result<Response<Message
 }
 
 /// The message, and then nothing for as long as somebody waits.
-fn say_and_wait(
-    request: Request<Bytes>,
-    guard: UntilGivenUp,
-) -> Result<Response<Messages>, Status> {
+fn say_and_wait(request: Request<Bytes>, guard: UntilGivenUp) -> Response<Messages> {
     let silence = tokio_stream::pending().map(move |never: Result<Bytes, Status>| {
         let _ = &guard;
         never
     });
     let messages = tokio_stream::once(Ok(request.into_inner())).chain(silence);
-    Ok(Response::new(Box::pin(messages)))
+    Response::new(Box::pin(messages))
 }
 
 /// All messages as one.

@@ -84,21 +84,6 @@ pub(super) const BOUNDS: [&str; 16] = [
     "2.5", "5", "10", "30", "60",
 ];
 
-#[cfg(test)]
-mod tests {
-    use super::BOUNDS;
-    use crate::observe::counters::BOUNDS_MICROS;
-
-    #[test]
-    fn bounds_say_what_is_counted() {
-        for (text, micros) in BOUNDS.iter().zip(BOUNDS_MICROS) {
-            let seconds: f64 = text.parse().expect("a number");
-            let micros = f64::from(u32::try_from(micros).expect("a minute at most"));
-            assert!((seconds * 1e6 - micros).abs() < 1e-6, "{text}");
-        }
-    }
-}
-
 /// A counter with a sample for each reason, over all shards.
 pub(super) fn by_reason(
     out: &mut Exposition,
@@ -113,5 +98,20 @@ pub(super) fn by_reason(
     let mut family = out.counter(name, help);
     for (reason, count) in sums {
         family.number(&Labels::none().with("reason", reason), count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BOUNDS;
+    use crate::observe::counters::BOUNDS_MICROS;
+
+    #[test]
+    fn bounds_say_what_is_counted() {
+        for (text, micros) in BOUNDS.iter().zip(BOUNDS_MICROS) {
+            let seconds: f64 = text.parse().expect("a number");
+            let micros = f64::from(u32::try_from(micros).expect("a minute at most"));
+            assert!((seconds * 1e6 - micros).abs() < 1e-6, "{text}");
+        }
     }
 }
