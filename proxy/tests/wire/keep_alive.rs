@@ -118,6 +118,8 @@ on_both_drivers! {
         while poured.count() < 6 {
             std::thread::park_timeout(Duration::from_millis(2));
         }
+        // Only a connection that has rested for a moment is looked at (`POOL_LOOK_AFTER`).
+        std::thread::park_timeout(Duration::from_millis(20));
         assert_eq!(gateway.client().gets("/").expects(200).text(), "ok");
         assert_eq!(origin.connections(), 2);
     }

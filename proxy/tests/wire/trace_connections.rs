@@ -2,11 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::admin::asks;
 use super::admin_trace::{events, message, types, watches};
 use crate::support::{
     Driver, Gateway, GatewayBuilder, PATIENCE, Signal, echo_peer, gateway, on_both_drivers,
@@ -30,27 +28,6 @@ fn named(builder: GatewayBuilder, name: &str, host: &str) -> GatewayBuilder {
          spec: {{parentRefs: [{{name: gw, sectionName: raw}}], hostnames: [\"{host}\"], rules: \
          [{{backendRefs: [{{group: gateway-system.io, kind: Backend, name: peer}}]}}]}}"
     ))
-}
-
-/// Watches once the connections of the start are over, so that none of them is told of.
-fn watches_the_next(gateway: &Gateway, query: &str) -> crate::support::Client {
-    let deadline = Instant::now() + PATIENCE;
-    let open = || {
-        let text = asks(gateway, "metrics", "GET", "/metrics").text();
-        let mut lines = text.lines();
-        let accepted = lines.clone().filter(|it| {
-            it.starts_with("gateway_connections_accepted_total{") && !it.ends_with(" 0")
-        });
-        let all = accepted.count() >= 2;
-        let is_open =
-            |it: &str| it.starts_with("gateway_active_connections{") && !it.ends_with(" 0");
-        !all || lines.any(is_open)
-    };
-    while open() {
-        assert!(Instant::now() < deadline, "connections stay open");
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
-    watches(gateway, query)
 }
 
 fn connect(gateway: &Gateway) -> TcpStream {
@@ -84,7 +61,7 @@ on_both_drivers! {
         let peer = echo_peer();
         let gateway = carrying(driver, "protocol: TCP", &[peer.address()])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
-        let mut watcher = watches_the_next(&gateway, "");
+        let mut watcher = watches(&gateway, "");
         echoes(&gateway, b"hush");
         let events = events(&mut watcher);
         assert_eq!(types(&events), [
@@ -107,7 +84,7 @@ on_both_drivers! {
         let (_held, refused) = refused();
         let gateway = carrying(driver, "protocol: TCP", &[refused])
             .rule_of("raw", "{backendRefs: [{@peer}]}").start();
-        let mut watcher = watches_the_next(&gateway, "?match=TCP");
+        let mut watcher = watches(&gateway, "?match=TCP");
         // Whether it is reset before or after it was accepted is the kernel's.
         let _ = connect(&gateway).read(&mut [0]);
         let events = events(&mut watcher);
@@ -121,7 +98,7 @@ on_both_drivers! {
         let builder = carrying(driver, "protocol: TLS, tls: {mode: Passthrough}", &[peer.address()]);
         let builder = named(named(builder, "own", "a.example.com"), "wild", "*.example.com");
         let gateway = named(builder, "other", "b.example.com").start();
-        let mut other = watches_the_next(&gateway, "?match=TLS%20b.example.com&timeout=10s");
+        let mut other = watches(&gateway, "?match=TLS%20b.example.com&timeout=10s");
         let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
         echoes(&gateway, HELLO);
         let told = events(&mut watcher);
@@ -144,7 +121,7 @@ on_both_drivers! {
         let fields = "protocol: TLS, hostname: www.example.com, tls: {mode: Passthrough}";
         let builder = carrying(driver, fields, &[peer.address()]);
         let gateway = named(builder, "own", "www.example.com").start();
-        let mut watcher = watches_the_next(&gateway, "?match=TLS%20a.example.com");
+        let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
         let mut stream = connect(&gateway);
         stream.write_all(HELLO).expect("taken");
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "nobody answers");
