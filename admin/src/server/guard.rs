@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use http::header::{HOST, ORIGIN};
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 
 use super::answer::Refusal;
 use crate::query::clipped;
@@ -24,20 +24,28 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<
         )));
     }
     let mut origins = headers.get_all(ORIGIN).iter();
-    let same = |origin: &http::HeaderValue| {
+    let same = |origin: &HeaderValue| {
         let origin = origin
             .to_str()
             .ok()
             .and_then(|origin| origin.strip_prefix("http://"));
         origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
     };
-    if origins.all(same) {
+    if origins.all(same) && headers.get_all(SEC_FETCH_SITE).iter().all(is_at_home) {
         Ok(())
     } else {
         Err(Refusal::forbidden(
             "the request comes from a page of another origin",
         ))
     }
+}
+
+/// What browsers say of where a request comes from (W3C Fetch Metadata), also of an image or a link,
+/// which have no Origin: such a page could not read a profile, but begin one.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
+fn is_at_home(site: &HeaderValue) -> bool {
+    matches!(site.as_bytes(), b"same-origin" | b"none")
 }
 
 /// The host and port that a request names, once.
@@ -117,6 +125,13 @@ mod tests {
             &[("host", "localhost"), ("host", "localhost")]
         ));
         assert!(!passes("http://evil.example/", &[("host", "localhost")]));
+    }
+
+    #[test]
+    fn a_browser_has_to_be_at_home() {
+        let passes = |site| passes("/", &[("host", "localhost"), ("sec-fetch-site", site)]);
+        assert!(passes("same-origin") && passes("none"));
+        assert!(!passes("cross-site") && !passes("same-site") && !passes(""));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 /// What stands in the place of a secret.
 pub const MASK: &str = "***";
 
@@ -59,10 +62,21 @@ fn parameter(pair: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether there is a signed token (RFC 7515 section 7.1) among the words of a value: three parts of
-/// base64url, of which the first begins as every JSON object does.
+/// base64url, of which the first begins as every JSON object with a member does.
 fn holds_token(value: &str) -> bool {
     let mut words = value.split(|c: char| !is_base64url(c) && c != '.');
-    words.any(|word| word.starts_with("eyJ") && word.split('.').count() >= TOKEN_PARTS)
+    words.any(|word| {
+        let mut parts = word.split('.');
+        parts.next().is_some_and(is_object) && parts.count() + 1 >= TOKEN_PARTS
+    })
+}
+
+/// Whether base64url stands for `{"…`, with white space wherever JSON allows it.
+fn is_object(part: &str) -> bool {
+    let whole = part.get(..part.len() / 4 * 4).unwrap_or_default();
+    let json = URL_SAFE_NO_PAD.decode(whole).unwrap_or_default();
+    let json = json.trim_ascii_start().strip_prefix(b"{");
+    json.is_some_and(|members| members.trim_ascii_start().starts_with(b"\""))
 }
 
 fn is_base64url(c: char) -> bool {
@@ -101,6 +115,9 @@ const WORDS: [&str; 7] = [
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
     use super::{MASK, header_value, target, url};
 
     #[test]
@@ -130,7 +147,23 @@ mod tests {
             assert_eq!(header_value("x-who", &value), MASK, "{value}");
         }
         assert_eq!(target(&format!("/a?who={token}&b=c")), "/a?who=***&b=c");
-        for value in ["eyJhbGciOiJSUzI1NiJ9", "a.b.c", "1.2.3", "eyJ.x"] {
+        // White space is as good as none.
+        for head in [
+            "{ \"alg\": \"none\"}",
+            "{\n\t\"alg\":\"none\"}",
+            " {\"alg\":\"none\"}",
+        ] {
+            let token = format!("{}.e30.c2ln", URL_SAFE_NO_PAD.encode(head));
+            assert_eq!(header_value("x-who", &token), MASK, "{head}");
+        }
+        for value in [
+            "eyJhbGciOiJSUzI1NiJ9",
+            "a.b.c",
+            "1.2.3",
+            "eyJ.x",
+            "edge.example.com",
+            "ex.shop.example",
+        ] {
             assert_eq!(header_value("x-who", value), value);
         }
     }

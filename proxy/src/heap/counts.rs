@@ -109,15 +109,14 @@ impl Slot {
         }
     }
 
-    /// Frees are read first: an allocation is counted before it is freed.
+    /// The numbers as they come: while threads allocate they may be of slightly different moments,
+    /// and what was freed may seem more than what was allocated.
     fn read(&self) -> Allocated {
-        let freed_count = self.freed_count.load(Ordering::Acquire);
-        let freed_bytes = self.freed_bytes.load(Ordering::Acquire);
         Allocated {
             count: self.count.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            freed_count,
-            freed_bytes,
+            freed_count: self.freed_count.load(Ordering::Relaxed),
+            freed_bytes: self.freed_bytes.load(Ordering::Relaxed),
         }
     }
 }
