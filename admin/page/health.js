@@ -2,7 +2,7 @@
 
 import { json } from "./api.js";
 import { poll } from "./poll.js";
-import { load, store } from "./store.js";
+import { load, store, tell } from "./store.js";
 
 /** How often that is: 5 s. It reads counters, and asks the shards nothing. */
 const SECONDS = 5;
@@ -30,7 +30,7 @@ export function start() {
     } catch (error) {
       health.error = error;
     }
-    for (const listener of [...listeners]) listener();
+    tell(listeners);
     const number = health.known?.version.configuration;
     const loaded = store.dump?.version.configuration;
     if (!health.error && (store.error || loaded !== number)) await load();

@@ -20,8 +20,8 @@ export function poll(seconds, work) {
     } finally {
       it.busy = false;
       it.ended = performance.now();
+      it.schedule();
     }
-    it.schedule();
   };
   it.schedule = () => {
     clearTimeout(it.timer);

@@ -27,8 +27,15 @@ export const store = {
   },
 };
 
-function changed() {
-  for (const listener of [...listeners]) listener();
+/** Calls each, whatever the others throw: one view that fails must not keep the rest from news. */
+export function tell(listeners) {
+  for (const listener of [...listeners]) {
+    try {
+      listener();
+    } catch (error) {
+      reportError(error);
+    }
+  }
 }
 
 /** Loads all of it. */
@@ -41,7 +48,7 @@ export async function load() {
   } catch (error) {
     store.error = error;
   }
-  changed();
+  tell(listeners);
 }
 
 /** Loads how the endpoints fare, and leaves the rest as it is. */
@@ -57,7 +64,7 @@ export async function loadEndpoints() {
   } catch (error) {
     store.error = error;
   }
-  changed();
+  tell(listeners);
 }
 
 function indexed(dump) {

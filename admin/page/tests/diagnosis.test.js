@@ -145,6 +145,23 @@ function busy(it) {
   };
 }
 
+test("a view that fails stops neither the others nor the questions", async (t) => {
+  const it = await gateway(t, everything);
+  const expected = ["of undefined"];
+  let spoilt = true;
+  const spoil = async (route) => {
+    const answer = await route.fetch();
+    const dump = await answer.json();
+    if (spoilt) delete dump.runtime.shards;
+    await route.fulfill({ response: answer, json: dump });
+  };
+  const page = await visit(t, it, { expected, route: ["**/config_dump?type=runtime", spoil] });
+  await page.locator("#state").getByText("Ready", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("rowheader", { name: /^Shard/ }).count(), 0);
+  spoilt = false;
+  await page.getByRole("rowheader", { name: /^Shard/ }).first().waitFor();
+});
+
 test("draining shows, and so does that nobody answers any more", async (t) => {
   const origin = () => {}; // It never answers, so that the gateway has something to wait for.
   const it = await gateway(t, { ...everything, origin });

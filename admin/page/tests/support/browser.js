@@ -69,7 +69,10 @@ function watched(page, origin, expected) {
     if (["error", "warning"].includes(message.type()) && !isExpected)
       seen.complaints.push(message.text());
   });
-  page.on("pageerror", (error) => seen.complaints.push(String(error)));
+  page.on("pageerror", (error) => {
+    if (!expected.some((text) => error.message.includes(text)))
+      seen.complaints.push(String(error));
+  });
   page.on("dialog", (dialog) => {
     seen.complaints.push(`a dialog: ${dialog.message()}`);
     dialog.dismiss();
