@@ -70,6 +70,7 @@ class TraceView {
     } catch (error) {
       if (abort.signal.aborted) this.#says(this.#ended("Stopped"));
       else this.#fails(error);
+      abort.abort();
     }
     if (this.#abort === abort) this.#form.running(false);
   }

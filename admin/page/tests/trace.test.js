@@ -89,6 +89,21 @@ test("headers that look like HTML are text", async (t) => {
   assert.ok(!(await page.content()).includes("secret-token"));
 });
 
+test("a trace that cannot be drawn is ended", async (t) => {
+  const it = await gateway(t, { configuration: world, listeners: LISTENERS });
+  const page = await visit(t, it, { hash: "#trace" });
+  await arm(page, { Requests: "10000" });
+  await page.evaluate(() => {
+    JSON.parse = () => {
+      throw new Error("no such text");
+    };
+  });
+  const ended = page.waitForEvent("requestfailed", (it) => it.url().includes("/debug/trace"));
+  assert.equal((await it.asks("/a", { headers: { host } })).status, 200);
+  await page.getByRole("alert").getByText("no such text").waitFor();
+  await ended;
+});
+
 test("a trace is stopped, and one that cannot be says why", async (t) => {
   const it = await gateway(t, { configuration: world, listeners: LISTENERS });
   const page = await visit(t, it, { hash: "#trace", expected: ["400"] });
