@@ -90,13 +90,16 @@ function unanswered(error, message) {
   );
 }
 
+/** The status of an admin server that has enough to do already. */
+export const BUSY = 503;
+
 /** What to do about each status, beside what the server says of it. */
 const ADVICE = {
   400: "Change what you asked for, and try again.",
   403: "Open this page by an address or by localhost, or start the gateway with --admin-host.",
   404: "The gateway was exchanged for another version: load this page again.",
   409: "Wait until the other one is done, then try again.",
-  503: "The admin server is busy: try again in some seconds.",
+  [BUSY]: "The admin server is busy: try again in some seconds.",
 };
 
 function refused(status, body) {

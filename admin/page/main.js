@@ -1,5 +1,6 @@
 // The page: which view is shown, and the bar above it.
 
+import { BUSY } from "./api.js";
 import * as backends from "./backends.js";
 import * as certificates from "./certificates.js";
 import { el, failure } from "./dom.js";
@@ -84,6 +85,7 @@ function drawState() {
 }
 
 function stateText() {
+  if (health.error?.status === BUSY) return ["Busy", "warn"];
   if (health.error) return ["No answer", "bad"];
   if (!health.known) return ["Connecting…", "plain"];
   const { pending, bindsDown = [] } = health.known.runtime;

@@ -55,11 +55,13 @@ export async function load() {
 export async function loadEndpoints() {
   if (!store.dump) return;
   try {
-    const [{ backends }, { services }] = await Promise.all([
-      json("config_dump?type=backends"),
-      json("config_dump?type=services"),
-    ]);
-    store.dump = indexed({ ...store.dump, backends, services });
+    // One after the other: the admin server does only a few such things at a time.
+    for (const list of ["backends", "services"]) {
+      const { version, [list]: loaded = [] } = await json(`config_dump?type=${list}`);
+      // Those of another configuration come with all of it.
+      if (version.configuration === store.dump.version.configuration)
+        store.dump = indexed({ ...store.dump, [list]: loaded });
+    }
     store.error = undefined;
   } catch (error) {
     store.error = error;

@@ -170,6 +170,32 @@ test("a change of the configuration appears by itself", async (t) => {
   await page.getByRole("link", { name: "shop/newcomer/0" }).waitFor({ state: "detached" });
 });
 
+test("endpoints of another configuration do not mix with the one that is shown", async (t) => {
+  const it = await gateway(t, everything);
+  let [isNewer, told] = [true, 0];
+  const newer = async (route) => {
+    const answer = await route.fetch();
+    const dump = await answer.json();
+    if (isNewer) {
+      dump.version.configuration += 1;
+      dump.backends = [];
+    }
+    await route.fulfill({ response: answer, json: dump });
+    told += 1;
+  };
+  const page = await visit(t, it, {
+    hash: "#backends",
+    route: ["**/config_dump?type=backends", newer],
+  });
+  const row = page.getByRole("row").filter({ hasText: "shop/legacy" });
+  const requests = row.getByRole("cell", { name: "1", exact: true });
+  await until("they are told twice", () => told >= 2);
+  await row.waitFor();
+  assert.equal((await it.asks("/", { headers: { host: "shop.example.com" } })).status, 200);
+  isNewer = false;
+  await requests.waitFor();
+});
+
 test("what looks like HTML is text", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#routes?q=hostile" });

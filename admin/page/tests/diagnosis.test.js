@@ -162,6 +162,40 @@ test("a view that fails stops neither the others nor the questions", async (t) =
   await page.getByRole("rowheader", { name: /^Shard/ }).first().waitFor();
 });
 
+test("a busy admin server is no silent one, and only what it refused is asked for again", async (t) => {
+  const it = await gateway(t, everything);
+  let refused = /type=services/;
+  const asked = [];
+  const refuse = async (route) => {
+    const { search } = new URL(route.request().url());
+    asked.push(search);
+    if (!refused?.test(search)) return route.continue();
+    const error = "too many background jobs";
+    return route.fulfill({ status: 503, json: { error } });
+  };
+  const expected = ["503"];
+  const page = await visit(t, it, {
+    hash: "#backends",
+    expected,
+    route: ["**/config_dump*", refuse],
+  });
+  const state = page.locator("#state");
+  const alert = page.getByRole("alert").getByText("too many background jobs");
+  await alert.waitFor();
+  await state.getByText("Ready", { exact: true }).waitFor();
+  await page.getByRole("row").filter({ hasText: "shop/carts" }).first().waitFor();
+  const services = () => asked.filter((search) => search === "?type=services").length;
+  const before = services();
+  await until("it is asked again", () => services() > before);
+  assert.equal(asked.filter((search) => search === "").length, 1, "the whole is loaded once");
+
+  refused = /type=runtime/;
+  await state.getByText("Busy", { exact: true }).waitFor();
+  refused = undefined;
+  await state.getByText("Ready", { exact: true }).waitFor();
+  await alert.waitFor({ state: "detached" });
+});
+
 test("draining shows, and so does that nobody answers any more", async (t) => {
   const origin = () => {}; // It never answers, so that the gateway has something to wait for.
   const it = await gateway(t, { ...everything, origin });
