@@ -12,7 +12,7 @@ async function arm(page, fields = {}) {
   for (const [label, value] of Object.entries(fields))
     await page.getByLabel(label, { exact: true }).fill(value);
   await page.getByRole("button", { name: "Start" }).click();
-  await page.getByText("Armed: waiting for a request.").waitFor();
+  await page.getByText("Armed: waiting for a request or connection.").waitFor();
 }
 
 test("a request is drawn while it is still under way", async (t) => {
@@ -70,6 +70,26 @@ test("several requests stand in a list, the failed ones as such", async (t) => {
     .waitFor();
   await list.getByRole("button", { name: /unknown/ }).click();
   await story.getByText("No rule matches").waitFor();
+});
+
+test("a connection that is carried as it is is no request", async (t) => {
+  const it = await gateway(t, { configuration: world, listeners: LISTENERS });
+  const page = await visit(t, it, { hash: "#trace" });
+  await arm(page, { Requests: "2" });
+  assert.equal((await it.asks("/a", { port: it.ports[2] })).status, 200);
+  await page.getByText("Receiving: 1 connection.").waitFor();
+  const story = page.getByRole("article", { name: "The connection" });
+  await story.getByRole("heading", { name: "closed TCP 127.0.0.1", exact: true }).waitFor();
+  await story.getByRole("heading", { name: "TCP connection began", exact: true }).waitFor();
+  await story.getByRole("heading", { name: "Listener Gateway/shop/edge/raw" }).waitFor();
+  const text = await story.innerText();
+  assert.match(text, /configuration\s+number 1\s/);
+  assert.match(text, /backend\s+Backend\/shop\/legacy\s/);
+  const list = page.getByRole("list", { name: "Traced requests and connections" });
+  await list.getByRole("button", { name: /^closed ?TCP 127\.0\.0\.1/ }).waitFor();
+
+  assert.equal((await it.asks("/a", { headers: { host } })).status, 200);
+  await page.getByText("The trace is over: 1 request and 1 connection.").waitFor();
 });
 
 test("headers that look like HTML are text", async (t) => {
