@@ -37,7 +37,7 @@ after(async () => (await launched)?.close());
 export async function visit(
   t,
   gateway,
-  { hash = "", expected = [], path = "/", clock = false, route, ...options } = {},
+  { hash = "", expected = [], path = "/", clock = false, hidden = false, route, ...options } = {},
 ) {
   const context = await (
     await browser()
@@ -58,6 +58,10 @@ export async function visit(
       globalThis.violations.push(`${event.violatedDirective}: ${event.blockedURI || event.sample}`);
     });
   });
+  if (hidden)
+    await page.addInitScript(() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+    });
   await page.goto(`${gateway.origin}${path}${hash}`, { timeout: PATIENCE });
   return page;
 }
