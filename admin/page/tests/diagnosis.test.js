@@ -77,10 +77,26 @@ test("memory is what the kernel says", async (t) => {
   assert.ok((await part("Allocator")).includes(allocator.name));
 });
 
+/** Has the page keep a list of the files that the browser keeps for it. */
+function recordFiles() {
+  globalThis.kept = new Set();
+  const { createObjectURL, revokeObjectURL } = URL;
+  URL.createObjectURL = (file) => {
+    const href = createObjectURL(file);
+    globalThis.kept.add(href);
+    return href;
+  };
+  URL.revokeObjectURL = (href) => {
+    globalThis.kept.delete(href);
+    revokeObjectURL(href);
+  };
+}
+
 test("a heap profile becomes a flame graph, walked by keys", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#profiles" });
   await page.getByText("No profile is taken yet.").waitFor();
+  await page.evaluate(recordFiles);
   await page.getByRole("button", { name: "Profile heap" }).click();
   const graph = page.getByRole("group", { name: /Flame graph/ });
   await graph.getByRole("button", { name: /^all, / }).focus();
@@ -108,6 +124,9 @@ test("a heap profile becomes a flame graph, walked by keys", async (t) => {
     page.getByRole("link", { name: "Save for pprof" }).click(),
   ]);
   assert.equal(download.suggestedFilename(), "gateway-heap.pb.gz");
+  assert.equal(await page.evaluate(() => globalThis.kept.size), 1);
+  await page.getByRole("link", { name: "Overview" }).click();
+  await until("no file is kept", () => page.evaluate(() => globalThis.kept.size === 0));
 });
 
 test("a CPU profile is taken while requests are served, one at a time", async (t) => {
