@@ -142,10 +142,11 @@ test("a CPU profile is taken while requests are served, one at a time", async (t
   assert.ok((await table.getByRole("row").count()) > 2);
 
   const other = it.admin("/debug/pprof/profile?seconds=300").catch(() => undefined);
-  await until(
-    "another profile runs",
-    async () => (await it.admin("/debug/pprof/profile?seconds=1")).status === 409,
-  );
+  await until("another profile runs", async () => {
+    const { admin } = JSON.parse((await it.admin("/debug/tasks")).body);
+    return admin.some(({ detail }) => detail?.includes("/debug/pprof/profile"));
+  });
+  assert.equal((await it.admin("/debug/pprof/profile?seconds=1")).status, 409);
   await page.getByRole("button", { name: "Profile CPU" }).click();
   await page.getByRole("alert").getByText("Wait until the other one is done").waitFor();
   it.stop();
