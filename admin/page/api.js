@@ -39,23 +39,29 @@ async function whole(path, { method, signal, patience = PATIENCE_MILLIS } = {}) 
 }
 
 /**
- * The events of a stream: `null` once it is armed, then each event.
+ * The events of a stream: `null` once it is armed, then each event. The gateway watches until the
+ * stream is over, so it is ended however the reading of it ends.
  */
 export async function* events(path, signal) {
   const response = await answered(path, { signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
-  for (;;) {
-    const { done, value } = await reader.read().catch((error) => {
-      throw unanswered(error, "The trace broke off.");
-    });
-    if (done) return;
-    const lines = (waiting + value).split("\n");
-    waiting = lines.pop();
-    for (const line of lines) {
-      if (line === ": ready") yield null;
-      if (line.startsWith("data: ")) yield JSON.parse(line.slice("data: ".length));
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch((error) => {
+        throw unanswered(error, "The trace broke off.");
+      });
+      if (done) return;
+      const lines = (waiting + value).split("\n");
+      waiting = lines.pop();
+      for (const line of lines) {
+        if (line === ": ready") yield null;
+        if (line.startsWith("data: ")) yield JSON.parse(line.slice("data: ".length));
+      }
     }
+  } finally {
+    // A stream that broke off has nothing left to end.
+    reader.cancel().catch(() => {});
   }
 }
 
@@ -84,13 +90,16 @@ function unanswered(error, message) {
   );
 }
 
+/** The status of an admin server that has enough to do already. */
+export const BUSY = 503;
+
 /** What to do about each status, beside what the server says of it. */
 const ADVICE = {
   400: "Change what you asked for, and try again.",
   403: "Open this page by an address or by localhost, or start the gateway with --admin-host.",
   404: "The gateway was exchanged for another version: load this page again.",
   409: "Wait until the other one is done, then try again.",
-  503: "The admin server is busy: try again in some seconds.",
+  [BUSY]: "The admin server is busy: try again in some seconds.",
 };
 
 function refused(status, body) {

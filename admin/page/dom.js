@@ -1,6 +1,8 @@
 // Makes elements. Text goes in as text: nothing on this page turns a string into HTML, and the
 // Content-Security-Policy has the browser refuse it.
 
+import { BUSY } from "./api.js";
+
 /**
  * An element with attributes and children. `on` holds listeners and `style` properties; an attribute
  * that is `undefined`, `null` or `false` is left out, and so is such a child.
@@ -98,9 +100,10 @@ export function empty(title, advice) {
 
 /** What went wrong, and what to do next. */
 export function failure(error) {
+  const tone = error.status === BUSY ? "warn" : "bad";
   return el(
     "div",
-    { class: "notice bad", role: "alert" },
+    { class: `notice ${tone}`, role: "alert" },
     el("p", { class: "title" }, error.message),
     error.advice && el("p", {}, error.advice),
   );

@@ -2,7 +2,7 @@
 
 import { json } from "./api.js";
 import { poll } from "./poll.js";
-import { load, store } from "./store.js";
+import { load, loadEndpoints, store, tell } from "./store.js";
 
 /** How often that is: 5 s. It reads counters, and asks the shards nothing. */
 const SECONDS = 5;
@@ -21,7 +21,7 @@ export const health = {
   },
 };
 
-/** Begins to ask. Where the configuration is another one, or is missing, it is loaded. */
+/** Begins to ask. Where the configuration is another one, or something of it is missing, it is loaded. */
 export function start() {
   poll(SECONDS, async () => {
     try {
@@ -30,9 +30,9 @@ export function start() {
     } catch (error) {
       health.error = error;
     }
-    for (const listener of [...listeners]) listener();
-    const number = health.known?.version.configuration;
-    const loaded = store.dump?.version.configuration;
-    if (!health.error && (store.error || loaded !== number)) await load();
+    tell(listeners);
+    if (health.error) return;
+    if (store.dump?.version.configuration !== health.known.version.configuration) await load();
+    else if (store.error) await loadEndpoints();
   });
 }

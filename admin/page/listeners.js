@@ -2,6 +2,7 @@
 
 import { link, properties, raw } from "./describe.js";
 import { code, el, facts, section, tag } from "./dom.js";
+import { health } from "./health.js";
 import { listView } from "./list.js";
 import { to } from "./place.js";
 import { store } from "./store.js";
@@ -10,16 +11,24 @@ import { counted } from "./text.js";
 export const title = "Listeners";
 
 export function create(watch) {
-  return listView(OPTIONS, { rows, watch });
+  // A socket goes down and comes back without another configuration.
+  const watchBoth = (draw) => {
+    const stops = [watch(draw), health.watch(() => store.dump && draw(store.dump))];
+    return () => stops.forEach((stop) => stop());
+  };
+  return listView(OPTIONS, { rows, watch: watchBoth });
 }
 
-/** Listeners, each with its bind and the number of its rules. */
+/** Listeners, each with its socket, why that is down if it is, and the number of its rules. */
 function rows(dump) {
+  const { bindsDown = [] } = (health.known ?? dump).runtime;
+  const reasons = new Map(bindsDown.map(({ bind, reason }) => [bind, reason]));
   const rules = new Map();
   for (const { listener } of dump.routes) rules.set(listener, (rules.get(listener) ?? 0) + 1);
   return dump.listeners.map((listener) => ({
     ...listener,
     socket: socket(dump.bindsByKey.get(listener.bind)),
+    down: reasons.get(listener.bind),
     rules: rules.get(listener.key) ?? 0,
   }));
 }
@@ -28,6 +37,10 @@ function socket(bind) {
   if (!bind) return "";
   const address = bind.address.includes(":") ? `[${bind.address}]` : bind.address;
   return `${bind.transport} ${address}:${bind.port}`;
+}
+
+function state({ down }) {
+  return down ? tag("Down", "bad") : tag("Up", "good");
 }
 
 const OPTIONS = {
@@ -50,6 +63,7 @@ const OPTIONS = {
       spare: true,
     },
     { title: "Socket", cell: (it) => code(it.socket), sort: (it) => it.socket },
+    { title: "State", cell: state, sort: (it) => state(it).textContent },
     { title: "Protocol", cell: (it) => tag(it.protocol), sort: (it) => it.protocol },
     { title: "Hosts", cell: (it) => code(it.hostname ?? "*"), sort: (it) => it.hostname ?? "" },
     { title: "Rules", cell: (it) => String(it.rules), sort: (it) => it.rules, number: true },
@@ -63,13 +77,14 @@ const OPTIONS = {
 
 function details(listener) {
   const { certificates = [], ...tls } = listener.tls ?? {};
-  const { socket, rules, ...plain } = listener;
+  const { socket, down, rules, ...plain } = listener;
   const policies = store.dump.policies.filter(({ target }) => concerns(target, listener));
   return [
     `Listener ${listener.name}`,
     facts([
       ["gateway", listener.gateway],
       ["socket", code(socket)],
+      ["state", [state(listener), down && ` ${down}`].filter(Boolean)],
       ["protocol", listener.protocol],
       ["hosts", code(listener.hostname ?? "*")],
       ["rules", el("a", { href: to("routes", { q: listener.key }) }, counted(rules, "rule"))],

@@ -1,5 +1,6 @@
 // The page: which view is shown, and the bar above it.
 
+import { BUSY } from "./api.js";
 import * as backends from "./backends.js";
 import * as certificates from "./certificates.js";
 import { el, failure } from "./dom.js";
@@ -15,6 +16,7 @@ import * as profiles from "./profiles.js";
 import * as routes from "./routes.js";
 import { store } from "./store.js";
 import * as tasks from "./tasks.js";
+import { counted } from "./text.js";
 import * as trace from "./trace.js";
 
 const VIEWS = {
@@ -83,9 +85,12 @@ function drawState() {
 }
 
 function stateText() {
+  if (health.error?.status === BUSY) return ["Busy", "warn"];
   if (health.error) return ["No answer", "bad"];
   if (!health.known) return ["Connecting…", "plain"];
-  const { pending } = health.known.runtime;
+  const { pending, bindsDown = [] } = health.known.runtime;
+  if (pending.length === 0 && bindsDown.length > 0)
+    return [`Ready, ${counted(bindsDown.length, "socket")} down`, "warn"];
   if (pending.length === 0) return ["Ready", "good"];
   if (pending.includes("draining")) return ["Draining", "warn"];
   return [`Not ready: ${pending.join(", ")}`, "bad"];

@@ -17,7 +17,7 @@ export function create(watch) {
   );
   node.append(state, loaded, details);
   const draw = ({ version, runtime, source }) => {
-    state.replaceChildren(readiness(runtime));
+    state.replaceChildren(readiness(runtime), ...outages(runtime));
     details.replaceChildren(
       section("Shards", shards(runtime)),
       section("Gateway", about(version, runtime, source)),
@@ -87,16 +87,17 @@ function problems({ problems }) {
 const PENDING = {
   configuration:
     "The first complete configuration is not loaded yet. Look at the log for what is wrong with it.",
-  listeners: "Not all sockets are bound yet. Look at the log for a port that another process has.",
+  listeners:
+    "No socket is bound yet. Look at the log for what keeps them, such as a port that another process has.",
   shards: "Not all request threads are up yet.",
   draining:
     "It was told to end: load balancers send nothing new, and requests under way are finished.",
 };
 
-function readiness({ pending }) {
+function readiness({ pending, bindsDown = [] }) {
   if (pending.length === 0) {
-    const text =
-      "Traffic may come: the configuration is loaded, the listeners are bound, and all shards are up.";
+    const listeners = bindsDown.length > 0 ? "some listeners are bound" : "the listeners are bound";
+    const text = `Traffic may come: the configuration is loaded, ${listeners}, and all shards are up.`;
     return el(
       "div",
       { class: "notice good" },
@@ -107,6 +108,25 @@ function readiness({ pending }) {
   const [title, tone] = pending.includes("draining") ? ["Draining", "warn"] : ["Not ready", "bad"];
   const reasons = pending.map((name) => el("p", {}, PENDING[name] ?? name));
   return el("div", { class: `notice ${tone}` }, el("p", { class: "title" }, title), reasons);
+}
+
+/** What gets no traffic although the gateway is ready: it is, once one socket is bound. */
+function outages({ bindsDown = [] }) {
+  if (bindsDown.length === 0) return [];
+  const title = `${counted(bindsDown.length, "socket")} cannot be bound`;
+  return [
+    el(
+      "div",
+      { class: "notice warn" },
+      el("p", { class: "title" }, title),
+      el("p", {}, "Clients are refused there. The gateway tries again by itself."),
+      el(
+        "ul",
+        { class: "plain" },
+        bindsDown.map(({ address, reason }) => el("li", {}, code(address), `: ${reason}`)),
+      ),
+    ),
+  ];
 }
 
 function serving(dump) {

@@ -1,15 +1,15 @@
 // Asks again and again, but only while somebody looks: not in a hidden tab, and not while updates
 // are paused. The next time counts from the end of the last, so that a slow server is not piled upon.
 
-/** Never faster than this: 2 s. */
-const LEAST_SECONDS = 2;
+/** Never faster than this: 5 s. */
+const LEAST_SECONDS = 5;
 
 const running = new Set();
 let paused = false;
 
-/** Does `work` now, and again every so many seconds. */
+/** Does `work` now, or once the page is seen, and again every so many seconds. */
 export function poll(seconds, work) {
-  const it = { timer: undefined, busy: false, over: false, ended: 0 };
+  const it = { timer: undefined, busy: false, over: false, ended: undefined };
   const pause = Math.max(seconds, LEAST_SECONDS) * 1000;
   it.turn = async () => {
     clearTimeout(it.timer);
@@ -20,16 +20,17 @@ export function poll(seconds, work) {
     } finally {
       it.busy = false;
       it.ended = performance.now();
+      it.schedule();
     }
-    it.schedule();
   };
   it.schedule = () => {
     clearTimeout(it.timer);
-    const left = Math.max(0, it.ended + pause - performance.now());
-    if (!it.busy && !it.over && mayAsk()) it.timer = setTimeout(it.turn, left);
+    if (it.busy || it.over || !mayAsk(it)) return;
+    const left = it.ended === undefined ? 0 : Math.max(0, it.ended + pause - performance.now());
+    it.timer = setTimeout(it.turn, left);
   };
   running.add(it);
-  it.turn();
+  it.schedule();
   return {
     /** Does it now. */
     now: it.turn,
@@ -47,8 +48,9 @@ export function setPaused(value) {
   wake();
 }
 
-function mayAsk() {
-  return !paused && !document.hidden;
+/** A pause holds up news, not what a view that is opened needs to show anything at all. */
+function mayAsk({ ended }) {
+  return !document.hidden && (!paused || ended === undefined);
 }
 
 function wake() {

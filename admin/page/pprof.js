@@ -12,6 +12,7 @@ const PROFILE = {
   location: 4,
   function: 5,
   string: 6,
+  dropFrames: 7,
   duration: 10,
   defaultType: 14,
 };
@@ -37,6 +38,7 @@ function decode(buffer) {
   const frames = new Map();
   for (const it of all(profile, PROFILE.location).map(message))
     frames.set(one(it, LOCATION.id), functions(it, names));
+  const dropped = strings[one(profile, PROFILE.dropFrames)];
   return {
     types: all(profile, PROFILE.sampleType)
       .map(message)
@@ -45,8 +47,21 @@ function decode(buffer) {
         unit: strings[one(it, VALUE_TYPE.unit)],
       })),
     defaultType: strings[one(profile, PROFILE.defaultType)],
-    samples: all(profile, PROFILE.sample).map((bytes) => sample(message(bytes), frames)),
+    samples: all(profile, PROFILE.sample)
+      .map((bytes) => sample(message(bytes), frames))
+      .map(({ stack, values }) => ({ stack: dropped ? cut(stack, dropped) : stack, values })),
   };
+}
+
+/**
+ * A stack without the first function whose whole name matches, and all that it calls. As in pprof,
+ * functions at the root stay until one does not match, so that something is left of each stack.
+ */
+function cut(stack, pattern) {
+  const isDropped = new RegExp(`^(?:${pattern})$`);
+  const own = stack.findIndex((name) => !isDropped.test(name));
+  const first = stack.findIndex((name, index) => index > own && isDropped.test(name));
+  return own < 0 || first < 0 ? stack : stack.slice(0, first);
 }
 
 function sample(it, frames) {

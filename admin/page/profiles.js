@@ -25,7 +25,7 @@ const TYPES = {
 
 export function create() {
   const view = new ProfilesView();
-  return { node: view.node, stop: () => view.stop() };
+  return { node: view.node, stop: () => view.leave() };
 }
 
 class ProfilesView {
@@ -48,6 +48,8 @@ class ProfilesView {
   #progress = el("progress", { max: "1", value: "0", hidden: true, "aria-label": "Time sampled" });
   #result = el("div", { class: "stack" });
   #abort;
+  /** Where the last file is kept for saving. */
+  #href;
 
   constructor() {
     const submit = (event) => {
@@ -80,6 +82,12 @@ class ProfilesView {
 
   stop() {
     this.#abort?.abort();
+  }
+
+  /** Gives back what the browser keeps for the view. */
+  leave() {
+    this.stop();
+    if (this.#href) URL.revokeObjectURL(this.#href);
   }
 
   #takeCpu(seconds) {
@@ -163,11 +171,19 @@ class ProfilesView {
         choice,
         el("label", { for: "mark" }, "Mark"),
         mark,
-        download(name, file),
+        this.#download(name, file),
       ),
       graph,
     );
     draw();
+  }
+
+  /** The file as it came, for `go tool pprof` and speedscope. The one before is given back. */
+  #download(name, file) {
+    if (this.#href) URL.revokeObjectURL(this.#href);
+    const href = URL.createObjectURL(new Blob([file], { type: "application/octet-stream" }));
+    this.#href = href;
+    return el("a", { class: "button", href, download: `gateway-${name}.pb.gz` }, "Save for pprof");
   }
 
   #draw(graph, profile, type, mark) {
@@ -187,12 +203,6 @@ class ProfilesView {
       section("Functions", heaviest(root, written)),
     );
   }
-}
-
-/** The file as it came, for `go tool pprof` and speedscope. */
-function download(name, file) {
-  const href = URL.createObjectURL(new Blob([file], { type: "application/octet-stream" }));
-  return el("a", { class: "button", href, download: `gateway-${name}.pb.gz` }, "Save for pprof");
 }
 
 function writtenAs(unit) {

@@ -27,8 +27,15 @@ export const store = {
   },
 };
 
-function changed() {
-  for (const listener of [...listeners]) listener();
+/** Calls each, whatever the others throw: one view that fails must not keep the rest from news. */
+export function tell(listeners) {
+  for (const listener of [...listeners]) {
+    try {
+      listener();
+    } catch (error) {
+      reportError(error);
+    }
+  }
 }
 
 /** Loads all of it. */
@@ -41,23 +48,25 @@ export async function load() {
   } catch (error) {
     store.error = error;
   }
-  changed();
+  tell(listeners);
 }
 
 /** Loads how the endpoints fare, and leaves the rest as it is. */
 export async function loadEndpoints() {
   if (!store.dump) return;
   try {
-    const [{ backends }, { services }] = await Promise.all([
-      json("config_dump?type=backends"),
-      json("config_dump?type=services"),
-    ]);
-    store.dump = indexed({ ...store.dump, backends, services });
+    // One after the other: the admin server does only a few such things at a time.
+    for (const list of ["backends", "services"]) {
+      const { version, [list]: loaded = [] } = await json(`config_dump?type=${list}`);
+      // Those of another configuration come with all of it.
+      if (version.configuration === store.dump.version.configuration)
+        store.dump = indexed({ ...store.dump, [list]: loaded });
+    }
     store.error = undefined;
   } catch (error) {
     store.error = error;
   }
-  changed();
+  tell(listeners);
 }
 
 function indexed(dump) {

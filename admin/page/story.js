@@ -1,4 +1,4 @@
-// One traced request, told event by event.
+// One traced request, or connection that is carried as it is, told event by event.
 
 import { bar, code, el, facts, table, tag } from "./dom.js";
 import { link } from "./describe.js";
@@ -10,6 +10,8 @@ const TONES = { success: "good", info: "plain", warn: "warn", error: "bad" };
 
 export class Story {
   request;
+  /** How it began, where it is a connection. */
+  connection;
   finished;
   outcome = "";
   tone = "plain";
@@ -28,10 +30,19 @@ export class Story {
     );
   }
 
+  /** What it is, in a line. */
+  get title() {
+    const { request, connection } = this;
+    if (request) return `${request.method} ${request.host}${request.path}`;
+    if (!connection) return "Request";
+    return `${connection.protocol} ${connection.serverName ?? connection.client}`;
+  }
+
   /** Takes the next event, and draws it. */
   take(event) {
     const { message } = event;
     if (message.type === "requestSnapshot") this.request = message;
+    if (message.type === "connectionStarted") this.#connect(message);
     if (message.type === "requestFinished" || message.type === "connectionFinished")
       this.#finish(event);
     const step = drawn(event);
@@ -39,6 +50,11 @@ export class Story {
     this.#steps.append(step.node);
     this.#drawHead();
     this.#drawTimes();
+  }
+
+  #connect(message) {
+    this.connection = message;
+    this.node.setAttribute("aria-label", "The connection");
   }
 
   #finish({ message, severity, eventEnd }) {
@@ -50,8 +66,7 @@ export class Story {
   }
 
   #drawHead() {
-    const { request, finished } = this;
-    const title = request ? `${request.method} ${request.host}${request.path}` : "Connection";
+    const { request, connection, finished } = this;
     const rows = finished && [
       ["took", micros(finished.durationMicros)],
       [
@@ -59,17 +74,18 @@ export class Story {
         finished.upstreamMicros !== undefined && micros(finished.upstreamMicros),
       ],
       ["rule", finished.route],
+      ["backend", finished.backend],
       ["endpoint", finished.endpoint],
       ["retries", finished.retries > 0 && count(finished.retries)],
       ["bytes", `${count(finished.bytesIn)} in, ${count(finished.bytesOut)} out`],
       ["failed because", finished.reason],
     ];
     this.#head.replaceChildren(
-      el("h2", {}, finished && tag(this.outcome, this.tone), " ", title),
+      el("h2", {}, finished && tag(this.outcome, this.tone), " ", this.title),
       el(
         "p",
         { class: "muted" },
-        [request?.protocol, `shard ${this.shard}`, this.id && `id ${this.id}`]
+        [(request ?? connection)?.protocol, `shard ${this.shard}`, this.id && `id ${this.id}`]
           .filter(Boolean)
           .join(" · "),
       ),
@@ -124,8 +140,14 @@ function unknown(message) {
 }
 
 const STEPS = {
-  connectionStarted: ({ client, bind }) => ({
-    title: ["Connection of ", code(client), " at ", code(bind)],
+  connectionStarted: ({ client, bind, protocol, serverName, configuration }) => ({
+    title: `${protocol} connection began`,
+    content: facts([
+      ["client", code(client)],
+      ["server name", serverName && code(serverName)],
+      ["bind", code(bind)],
+      ["configuration", `number ${configuration}`],
+    ]),
   }),
   connectionFinished: ({ bytesIn, bytesOut, reason }) => ({
     title: reason ? `Connection failed: ${reason}` : "Connection closed",
@@ -201,9 +223,13 @@ function listenerSelection({ host, selected, candidates }) {
     selected ? tag("selected", "good") : tag("lost"),
   ]);
   const columns = [{ title: "Listener" }, { title: "Hosts" }, { title: "Outcome" }];
+  const none = host
+    ? ["No listener has the host ", code(host)]
+    : "No listener takes what names no host";
   return {
-    title: selected ? ["Listener ", code(selected)] : ["No listener has the host ", code(host)],
-    content: rows.length > 0 ? table(`Listeners held against ${host}`, columns, rows) : [],
+    title: selected ? ["Listener ", code(selected)] : none,
+    content:
+      rows.length > 0 ? table(`Listeners held against ${host || "no host"}`, columns, rows) : [],
   };
 }
 
@@ -218,7 +244,7 @@ function routeSelection({ selected, candidates, truncated }) {
     el("a", { href: to("routes", { q: route }), class: "key" }, route),
     String(matchIndex),
     tag(...(OUTCOMES[outcome] ?? [outcome])),
-    reason || (outcome === "selected" ? "it serves the request" : ""),
+    reason || (outcome === "selected" ? "it matches best" : ""),
   ]);
   const columns = [
     { title: "Rule" },
@@ -229,7 +255,7 @@ function routeSelection({ selected, candidates, truncated }) {
   return {
     title: selected ? ["Rule ", code(selected)] : "No rule matches",
     content: [
-      rows.length > 0 && table("Rules held against the request", columns, rows),
+      rows.length > 0 && table("Rules that were tried", columns, rows),
       truncated && el("p", { class: "muted" }, "There were more, which are not told."),
     ].filter(Boolean),
   };

@@ -1,4 +1,4 @@
-// Requests as they happen: armed here, told by the gateway event by event.
+// Requests and connections as they happen: armed here, told by the gateway event by event.
 
 import { events } from "./api.js";
 import { el, empty, failure, tag } from "./dom.js";
@@ -7,7 +7,7 @@ import { counted, micros } from "./text.js";
 
 export const title = "Trace";
 
-/** Requests that are kept; older ones are forgotten, so that a long trace stays small. */
+/** Requests and connections that are kept; older ones are forgotten, so that a long trace stays small. */
 const STORIES = 200;
 
 export function create() {
@@ -19,11 +19,11 @@ class TraceView {
   #form = form();
   #status = el("p", { class: "status", role: "status" });
   #problem = el("div", {});
-  #list = el("ol", { class: "requests", "aria-label": "Traced requests" });
+  #list = el("ol", { class: "requests", "aria-label": "Traced requests and connections" });
   #told = el("div", { class: "told" });
   #stories = [];
   #shown;
-  #counts = { requests: 0, lost: 0 };
+  #counts = { requests: 0, connections: 0, lost: 0 };
   #following = true;
   #abort;
 
@@ -63,13 +63,14 @@ class TraceView {
     this.#reset();
     try {
       for await (const event of events(`debug/trace?${this.#form.parameters()}`, abort.signal)) {
-        if (event === null) this.#says("Armed: waiting for a request.");
+        if (event === null) this.#says("Armed: waiting for a request or connection.");
         else this.#take(event);
       }
       this.#says(this.#ended("The trace is over"));
     } catch (error) {
       if (abort.signal.aborted) this.#says(this.#ended("Stopped"));
       else this.#fails(error);
+      abort.abort();
     }
     if (this.#abort === abort) this.#form.running(false);
   }
@@ -77,7 +78,7 @@ class TraceView {
   #reset() {
     this.#stories = [];
     this.#shown = undefined;
-    this.#counts = { requests: 0, lost: 0 };
+    this.#counts = { requests: 0, connections: 0, lost: 0 };
     this.#following = true;
     this.#form.running(true);
     this.#list.replaceChildren();
@@ -96,12 +97,19 @@ class TraceView {
   }
 
   #ended(how) {
-    const { requests, lost } = this.#counts;
+    const { requests, connections, lost } = this.#counts;
     const nothing =
-      requests === 0 ? " No request came that matches: is it sent to this gateway?" : "";
+      requests + connections === 0 ? " No request came that matches: is it sent to this gateway?" : "";
     const events =
       lost > 0 ? `, ${counted(lost, "event")} lost, as they were not read in time` : "";
-    return `${how}: ${counted(requests, "request")}${events}.${nothing}`;
+    return `${how}: ${this.#came()}${events}.${nothing}`;
+  }
+
+  #came() {
+    const { requests, connections } = this.#counts;
+    const shown = [counted(requests, "request"), counted(connections, "connection")];
+    if (connections === 0) return shown[0];
+    return requests === 0 ? shown[1] : shown.join(" and ");
   }
 
   #take(event) {
@@ -112,7 +120,7 @@ class TraceView {
     const story = this.#storyOf(event);
     story.take(event);
     this.#label(story);
-    this.#says(`Receiving: ${counted(this.#counts.requests, "request")}.`);
+    this.#says(`Receiving: ${this.#came()}.`);
   }
 
   /** Events of one id belong together, until a client uses the id again. */
@@ -125,7 +133,7 @@ class TraceView {
 
   #begin(event) {
     const story = new Story(event.requestId, event.shard);
-    this.#counts.requests += 1;
+    this.#counts[event.message.type === "connectionStarted" ? "connections" : "requests"] += 1;
     this.#stories.push(story);
     story.button = el("button", {
       type: "button",
@@ -148,7 +156,7 @@ class TraceView {
     oldest.button.parentElement.remove();
   }
 
-  /** The newest request is shown, until one is chosen. */
+  /** The newest is shown, until one is chosen. */
   #choose(story) {
     this.#following = false;
     this.#show(story);
@@ -164,16 +172,12 @@ class TraceView {
   }
 
   #label(story) {
-    const { request, finished } = story;
+    const { finished } = story;
     const status = finished ? tag(story.outcome, story.tone) : tag("…");
     const time = finished?.durationMicros === undefined ? "" : micros(finished.durationMicros);
     story.button.replaceChildren(
       status,
-      el(
-        "span",
-        { class: "what" },
-        request ? `${request.method} ${request.host}${request.path}` : "connection",
-      ),
+      el("span", { class: "what" }, story.title),
       el("span", { class: "muted" }, time),
     );
   }

@@ -1,8 +1,10 @@
 // What is loaded is what is shown.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import net from "node:net";
 import { test } from "node:test";
-import { until, visit } from "./support/browser.js";
+import { atEnd, until, visit } from "./support/browser.js";
 import { gateway } from "./support/gateway.js";
 import { HOSTILE, LISTENERS, route, world } from "./support/world.js";
 
@@ -72,6 +74,36 @@ test("each rule is listed, found by a search, and explained", async (t) => {
   assert.equal(await page.getByLabel("Search rules").inputValue(), "checkout web");
 });
 
+test("a port that another process has is shown, until it is given back", async (t) => {
+  const other = net.createServer().listen(0);
+  await once(other, "listening");
+  atEnd(t, () => other.listening && other.close());
+  const { port } = other.address();
+  const configuration = ({ ports: [web, tls], ...rest }) =>
+    world({ ports: [web, tls, port], ...rest });
+  const it = await gateway(t, { configuration, listeners: 2 });
+  const page = await visit(t, it);
+  const state = page.locator("#state");
+  await state.getByText("Ready, 1 socket down").waitFor();
+  await page.getByText("1 socket cannot be bound").waitFor();
+  const reason = "another process has the port";
+  await page
+    .getByRole("listitem")
+    .filter({ hasText: `:${port}` })
+    .getByText(reason)
+    .waitFor();
+
+  await page.getByRole("link", { name: "Listeners", exact: true }).click();
+  const row = page.getByRole("row").filter({ hasText: `:${port}` });
+  await row.getByText("Down", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("cell", { name: "Up", exact: true }).count(), 2);
+  await row.getByRole("link").click();
+  await page.getByRole("complementary", { name: "Details" }).getByText(reason).waitFor();
+  other.close();
+  await row.getByText("Up", { exact: true }).waitFor();
+  await state.getByText("Ready", { exact: true }).waitFor();
+});
+
 test("listeners, policies and certificates are shown with what they name", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#listeners" });
@@ -136,6 +168,32 @@ test("a change of the configuration appears by itself", async (t) => {
   assert.equal(await page.evaluate(() => document.activeElement.innerText.trim()), "shop/cart/0");
   await it.rewrite({});
   await page.getByRole("link", { name: "shop/newcomer/0" }).waitFor({ state: "detached" });
+});
+
+test("endpoints of another configuration do not mix with the one that is shown", async (t) => {
+  const it = await gateway(t, everything);
+  let [isNewer, told] = [true, 0];
+  const newer = async (route) => {
+    const answer = await route.fetch();
+    const dump = await answer.json();
+    if (isNewer) {
+      dump.version.configuration += 1;
+      dump.backends = [];
+    }
+    await route.fulfill({ response: answer, json: dump });
+    told += 1;
+  };
+  const page = await visit(t, it, {
+    hash: "#backends",
+    route: ["**/config_dump?type=backends", newer],
+  });
+  const row = page.getByRole("row").filter({ hasText: "shop/legacy" });
+  const requests = row.getByRole("cell", { name: "1", exact: true });
+  await until("they are told twice", () => told >= 2);
+  await row.waitFor();
+  assert.equal((await it.asks("/", { headers: { host: "shop.example.com" } })).status, 200);
+  isNewer = false;
+  await requests.waitFor();
 });
 
 test("what looks like HTML is text", async (t) => {

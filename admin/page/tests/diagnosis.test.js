@@ -77,10 +77,26 @@ test("memory is what the kernel says", async (t) => {
   assert.ok((await part("Allocator")).includes(allocator.name));
 });
 
+/** Has the page keep a list of the files that the browser keeps for it. */
+function recordFiles() {
+  globalThis.kept = new Set();
+  const { createObjectURL, revokeObjectURL } = URL;
+  URL.createObjectURL = (file) => {
+    const href = createObjectURL(file);
+    globalThis.kept.add(href);
+    return href;
+  };
+  URL.revokeObjectURL = (href) => {
+    globalThis.kept.delete(href);
+    revokeObjectURL(href);
+  };
+}
+
 test("a heap profile becomes a flame graph, walked by keys", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#profiles" });
   await page.getByText("No profile is taken yet.").waitFor();
+  await page.evaluate(recordFiles);
   await page.getByRole("button", { name: "Profile heap" }).click();
   const graph = page.getByRole("group", { name: /Flame graph/ });
   await graph.getByRole("button", { name: /^all, / }).focus();
@@ -108,6 +124,9 @@ test("a heap profile becomes a flame graph, walked by keys", async (t) => {
     page.getByRole("link", { name: "Save for pprof" }).click(),
   ]);
   assert.equal(download.suggestedFilename(), "gateway-heap.pb.gz");
+  assert.equal(await page.evaluate(() => globalThis.kept.size), 1);
+  await page.getByRole("link", { name: "Overview" }).click();
+  await until("no file is kept", () => page.evaluate(() => globalThis.kept.size === 0));
 });
 
 test("a CPU profile is taken while requests are served, one at a time", async (t) => {
@@ -123,10 +142,11 @@ test("a CPU profile is taken while requests are served, one at a time", async (t
   assert.ok((await table.getByRole("row").count()) > 2);
 
   const other = it.admin("/debug/pprof/profile?seconds=300").catch(() => undefined);
-  await until(
-    "another profile runs",
-    async () => (await it.admin("/debug/pprof/profile?seconds=1")).status === 409,
-  );
+  await until("another profile runs", async () => {
+    const { admin } = JSON.parse((await it.admin("/debug/tasks")).body);
+    return admin.some(({ detail }) => detail?.includes("/debug/pprof/profile"));
+  });
+  assert.equal((await it.admin("/debug/pprof/profile?seconds=1")).status, 409);
   await page.getByRole("button", { name: "Profile CPU" }).click();
   await page.getByRole("alert").getByText("Wait until the other one is done").waitFor();
   it.stop();
@@ -144,6 +164,57 @@ function busy(it) {
     await sending;
   };
 }
+
+test("a view that fails stops neither the others nor the questions", async (t) => {
+  const it = await gateway(t, everything);
+  const expected = ["of undefined"];
+  let spoilt = true;
+  const spoil = async (route) => {
+    const answer = await route.fetch();
+    const dump = await answer.json();
+    if (spoilt) delete dump.runtime.shards;
+    await route.fulfill({ response: answer, json: dump });
+  };
+  const page = await visit(t, it, { expected, route: ["**/config_dump?type=runtime", spoil] });
+  await page.locator("#state").getByText("Ready", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("rowheader", { name: /^Shard/ }).count(), 0);
+  spoilt = false;
+  await page.getByRole("rowheader", { name: /^Shard/ }).first().waitFor();
+});
+
+test("a busy admin server is no silent one, and only what it refused is asked for again", async (t) => {
+  const it = await gateway(t, everything);
+  let refused = /type=services/;
+  const asked = [];
+  const refuse = async (route) => {
+    const { search } = new URL(route.request().url());
+    asked.push(search);
+    if (!refused?.test(search)) return route.continue();
+    const error = "too many background jobs";
+    return route.fulfill({ status: 503, json: { error } });
+  };
+  const expected = ["503"];
+  const page = await visit(t, it, {
+    hash: "#backends",
+    expected,
+    route: ["**/config_dump*", refuse],
+  });
+  const state = page.locator("#state");
+  const alert = page.getByRole("alert").getByText("too many background jobs");
+  await alert.waitFor();
+  await state.getByText("Ready", { exact: true }).waitFor();
+  await page.getByRole("row").filter({ hasText: "shop/carts" }).first().waitFor();
+  const services = () => asked.filter((search) => search === "?type=services").length;
+  const before = services();
+  await until("it is asked again", () => services() > before);
+  assert.equal(asked.filter((search) => search === "").length, 1, "the whole is loaded once");
+
+  refused = /type=runtime/;
+  await state.getByText("Busy", { exact: true }).waitFor();
+  refused = undefined;
+  await state.getByText("Ready", { exact: true }).waitFor();
+  await alert.waitFor({ state: "detached" });
+});
 
 test("draining shows, and so does that nobody answers any more", async (t) => {
   const origin = () => {}; // It never answers, so that the gateway has something to wait for.

@@ -102,7 +102,7 @@ test("a request is traced", async (t) => {
   await page.keyboard.type("shop.example.com");
   await tabTo(page, "Start");
   await page.keyboard.press("Enter");
-  await page.getByText("Armed: waiting for a request.").waitFor();
+  await page.getByText("Armed: waiting for a request or connection.").waitFor();
   assert.equal((await focus(page)).words, "Stop");
   await it.asks("/", { headers: { host: "shop.example.com" } });
   await page.getByText("The trace is over: 1 request.").waitFor();

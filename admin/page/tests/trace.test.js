@@ -12,7 +12,7 @@ async function arm(page, fields = {}) {
   for (const [label, value] of Object.entries(fields))
     await page.getByLabel(label, { exact: true }).fill(value);
   await page.getByRole("button", { name: "Start" }).click();
-  await page.getByText("Armed: waiting for a request.").waitFor();
+  await page.getByText("Armed: waiting for a request or connection.").waitFor();
 }
 
 test("a request is drawn while it is still under way", async (t) => {
@@ -72,6 +72,26 @@ test("several requests stand in a list, the failed ones as such", async (t) => {
   await story.getByText("No rule matches").waitFor();
 });
 
+test("a connection that is carried as it is is no request", async (t) => {
+  const it = await gateway(t, { configuration: world, listeners: LISTENERS });
+  const page = await visit(t, it, { hash: "#trace" });
+  await arm(page, { Requests: "2" });
+  assert.equal((await it.asks("/a", { port: it.ports[2] })).status, 200);
+  await page.getByText("Receiving: 1 connection.").waitFor();
+  const story = page.getByRole("article", { name: "The connection" });
+  await story.getByRole("heading", { name: "closed TCP 127.0.0.1", exact: true }).waitFor();
+  await story.getByRole("heading", { name: "TCP connection began", exact: true }).waitFor();
+  await story.getByRole("heading", { name: "Listener Gateway/shop/edge/raw" }).waitFor();
+  const text = await story.innerText();
+  assert.match(text, /configuration\s+number 1\s/);
+  assert.match(text, /backend\s+Backend\/shop\/legacy\s/);
+  const list = page.getByRole("list", { name: "Traced requests and connections" });
+  await list.getByRole("button", { name: /^closed ?TCP 127\.0\.0\.1/ }).waitFor();
+
+  assert.equal((await it.asks("/a", { headers: { host } })).status, 200);
+  await page.getByText("The trace is over: 1 request and 1 connection.").waitFor();
+});
+
 test("headers that look like HTML are text", async (t) => {
   const it = await gateway(t, { configuration: world, listeners: LISTENERS });
   const page = await visit(t, it, { hash: "#trace" });
@@ -87,6 +107,21 @@ test("headers that look like HTML are text", async (t) => {
   await page.getByRole("cell", { name: HOSTILE }).waitFor();
   assert.equal(await page.locator("main img, main script, main b").count(), 0);
   assert.ok(!(await page.content()).includes("secret-token"));
+});
+
+test("a trace that cannot be drawn is ended", async (t) => {
+  const it = await gateway(t, { configuration: world, listeners: LISTENERS });
+  const page = await visit(t, it, { hash: "#trace" });
+  await arm(page, { Requests: "10000" });
+  await page.evaluate(() => {
+    JSON.parse = () => {
+      throw new Error("no such text");
+    };
+  });
+  const ended = page.waitForEvent("requestfailed", (it) => it.url().includes("/debug/trace"));
+  assert.equal((await it.asks("/a", { headers: { host } })).status, 200);
+  await page.getByRole("alert").getByText("no such text").waitFor();
+  await ended;
 });
 
 test("a trace is stopped, and one that cannot be says why", async (t) => {

@@ -37,7 +37,7 @@ after(async () => (await launched)?.close());
 export async function visit(
   t,
   gateway,
-  { hash = "", expected = [], path = "/", clock = false, route, ...options } = {},
+  { hash = "", expected = [], path = "/", clock = false, hidden = false, route, ...options } = {},
 ) {
   const context = await (
     await browser()
@@ -58,6 +58,10 @@ export async function visit(
       globalThis.violations.push(`${event.violatedDirective}: ${event.blockedURI || event.sample}`);
     });
   });
+  if (hidden)
+    await page.addInitScript(() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+    });
   await page.goto(`${gateway.origin}${path}${hash}`, { timeout: PATIENCE });
   return page;
 }
@@ -69,7 +73,10 @@ function watched(page, origin, expected) {
     if (["error", "warning"].includes(message.type()) && !isExpected)
       seen.complaints.push(message.text());
   });
-  page.on("pageerror", (error) => seen.complaints.push(String(error)));
+  page.on("pageerror", (error) => {
+    if (!expected.some((text) => error.message.includes(text)))
+      seen.complaints.push(String(error));
+  });
   page.on("dialog", (dialog) => {
     seen.complaints.push(`a dialog: ${dialog.message()}`);
     dialog.dismiss();

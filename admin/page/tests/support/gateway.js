@@ -10,6 +10,9 @@ import os from "node:os";
 import path from "node:path";
 import { atEnd, until } from "./browser.js";
 
+/** For how often other ports are tried where a process took one of them meanwhile. */
+const TRIES = 5;
+
 /**
  * A gateway that is ready. `configuration` writes its file, given the ports of its listeners, of an
  * origin that answers by `origin`, and of a dead one that drops each connection.
@@ -20,16 +23,26 @@ export async function gateway(t, { configuration, listeners = 1, origin: respond
   const origin = await serve(http.createServer(respond));
   const broken = await serve(net.createServer((socket) => socket.destroy()));
   const dead = broken.port;
-  const [admin, ...ports] = await freePorts(1 + listeners);
   const write = (text) =>
     fs.writeFile(`${file}.new`, text).then(() => fs.rename(`${file}.new`, file));
-  await write(configuration({ ports, origin: origin.port, dead }));
-  const child = spawn(process.env.GATEWAY, flags(file, admin), {
-    stdio: ["ignore", "ignore", "pipe"],
+  let child;
+  atEnd(t, async () => {
+    await ended(child);
+    origin.close();
+    broken.close();
+    await fs.rm(folder, { recursive: true });
   });
-  let log = "";
-  child.stderr.setEncoding("utf8").on("data", (text) => (log += text));
-  const running = {
+  let [admin, ports] = [];
+  for (let tries = 1; ; tries++) {
+    [admin, ...ports] = await freePorts(1 + listeners);
+    await write(configuration({ ports, origin: origin.port, dead }));
+    child = spawn(process.env.GATEWAY, flags(file, admin), { stdio: ["ignore", "ignore", "pipe"] });
+    const taken = await lacksPort(child, admin, ports);
+    if (!taken) break;
+    assert.ok(tries < TRIES, `no ports: ${taken}`);
+    await ended(child);
+  }
+  return {
     origin: `http://127.0.0.1:${admin}`,
     ports,
     originPort: origin.port,
@@ -39,21 +52,39 @@ export async function gateway(t, { configuration, listeners = 1, origin: respond
     asks: (target, options) => ask(options?.port ?? ports[0], target, options),
     stop: () => child.kill("SIGKILL"),
   };
-  atEnd(t, async () => {
-    const over =
-      child.exitCode === null && child.signalCode === null ? once(child, "exit") : undefined;
-    child.kill("SIGKILL");
-    await over;
-    origin.close();
-    broken.close();
-    await fs.rm(folder, { recursive: true });
+}
+
+/** Waits until the gateway is ready. Where another process has one of its ports, it says so. */
+async function lacksPort(child, admin, ports) {
+  let log = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => (log += text));
+  const closed = once(child, "close");
+  // Who else has the port may never answer.
+  const gone = once(child, "exit").then(() => undefined);
+  const isOwn = ({ address }) => ports.some((port) => address.endsWith(`:${port}`));
+  const { taken } = await until("the gateway is ready", async () => {
+    if (child.exitCode !== null) {
+      await closed;
+      assert.ok(log.includes("another process has the port"), `the gateway ended:\n${log}`);
+      return { taken: log };
+    }
+    const asked = ask(admin, "/config_dump?type=runtime").catch(() => undefined);
+    const answer = await Promise.race([asked, gone]);
+    if (answer?.status !== 200) return undefined;
+    const { pending, bindsDown = [] } = JSON.parse(answer.body).runtime;
+    const down = bindsDown.find(isOwn);
+    if (down) return { taken: down.reason };
+    return pending.length === 0 && {};
   });
-  await until(`the gateway is ready:\n${log}`, async () => {
-    assert.equal(child.exitCode, null, `the gateway ended:\n${log}`);
-    const answer = await running.admin("/config_dump?type=runtime").catch(() => undefined);
-    return answer?.status === 200 && JSON.parse(answer.body).runtime.pending.length === 0;
-  });
-  return running;
+  return taken;
+}
+
+/** Kills a process, and waits until it is gone. */
+async function ended(child) {
+  if (!child || child.exitCode !== null || child.signalCode !== null) return;
+  const over = once(child, "exit");
+  child.kill("SIGKILL");
+  await over;
 }
 
 function flags(file, admin) {
