@@ -134,9 +134,9 @@ test("a CPU profile is taken while requests are served, one at a time", async (t
   const page = await visit(t, it, { hash: "#profiles", expected: ["409"] });
   const stop = busy(it);
   atEnd(t, stop);
-  await page.getByLabel("Seconds").fill("2");
+  await page.getByLabel("Seconds").fill("5");
   await page.getByRole("button", { name: "Profile CPU" }).click();
-  await page.getByText(/^Sampling for 2 seconds/).waitFor();
+  await page.getByText(/^Sampling for 5 seconds/).waitFor();
   await page.getByRole("group", { name: /Flame graph/ }).waitFor();
   const table = page.getByRole("region", { name: "The heaviest functions" });
   assert.ok((await table.getByRole("row").count()) > 2);
@@ -153,15 +153,16 @@ test("a CPU profile is taken while requests are served, one at a time", async (t
   await other;
 });
 
-/** Sends requests until it is stopped. */
+/** Sends requests until it is stopped: several at a time, so that there is something to sample. */
 function busy(it) {
   let over = false;
-  const sending = (async () => {
+  const send = async () => {
     while (!over) await it.asks("/", { headers: { host: "shop.example.com" } }).catch(() => {});
-  })();
+  };
+  const sending = [send(), send(), send(), send()];
   return async () => {
     over = true;
-    await sending;
+    await Promise.all(sending);
   };
 }
 
