@@ -7,6 +7,7 @@
 pub mod admit;
 pub mod api;
 pub mod check;
+pub mod expiry;
 mod jwks;
 mod lower;
 mod options;
@@ -15,6 +16,7 @@ mod resolve;
 pub mod status;
 pub mod store;
 
+use jiff::Timestamp;
 use xds::model::Model;
 
 pub use options::{CONTROLLER_NAME, DEFAULT_CLASS, Options, Place};
@@ -30,9 +32,12 @@ pub struct Translation {
     pub model: Model,
     /// What the user is told.
     pub statuses: Statuses,
+    /// From when on the user is told something else although no object has changed: a certificate
+    /// has expired then.
+    pub changes_after: Option<Timestamp>,
 }
 
-/// Translates all objects of a store. The same store gives the same translation.
+/// Translates all objects of a store. The same store gives the same translation, at the same time.
 #[must_use]
 pub fn translate(store: &Store, options: &Options) -> Translation {
     let world = World::of(store, options);
@@ -41,5 +46,9 @@ pub fn translate(store: &Store, options: &Options) -> Translation {
     let policies = resolve::policy::resolve_all(&world, &gateways, &routes);
     let model = lower::model(&world, &gateways, &mut routes, &policies);
     let statuses = Statuses::of(&world, &gateways, &routes, &policies, &model);
-    Translation { model, statuses }
+    Translation {
+        model,
+        statuses,
+        changes_after: gateways.next_expiry(),
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use xds::model::ObjectName;
 
 use crate::api::GatewayAddress;
@@ -20,6 +21,8 @@ pub struct Options {
     pub reserved_ports: BTreeSet<u16>,
     /// Added to ports under 1024, which need a privilege; 0 leaves them.
     pub port_offset: u16,
+    /// What time it is; `None` where nothing is judged by it.
+    pub now: Option<Timestamp>,
 }
 
 /// Where the proxies run.
@@ -52,6 +55,7 @@ impl Options {
             },
             reserved_ports: RESERVED_PORTS.into(),
             port_offset: 0,
+            now: None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use translate::check::Verdict;
 use translate::{Options, Place, Store};
 
@@ -17,6 +18,7 @@ use super::origin;
 pub fn check(paths: Vec<PathBuf>, port_offset: u16, out: &mut dyn Write) -> io::Result<Verdict> {
     let options = |store: &Store| Options {
         port_offset,
+        now: Some(Timestamp::now()),
         place: Place::Machine {
             addresses: origin::local_addresses(store),
         },

@@ -91,7 +91,7 @@ fn header_line((name, value): &(HeaderName, HeaderValue)) -> HeaderLine {
     let value = String::from_utf8_lossy(value.as_bytes());
     HeaderLine {
         name: name.to_string(),
-        value: secret::header_value(name.as_str(), &value).to_owned(),
+        value: secret::header_value(name.as_str(), &value).into_owned(),
     }
 }
 

@@ -102,6 +102,6 @@ fn value_match(name: &str, value: &model::StringMatch) -> ValueMatch {
         name: name.to_owned(),
         kind,
         // A rule that asks for a key has the key in it.
-        value: secret::header_value(name, value).to_owned(),
+        value: secret::header_value(name, value).into_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! What is in force in local mode: the objects of the last load, and of earlier ones where the last
 //! brought nothing better.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::finding::{Finding, Reason, Severity};
@@ -41,6 +41,7 @@ impl Configuration {
         let mut load = Load::read(sources, &self.cache);
         let kept = self.keep_previous(&mut load);
         load.findings.extend(standing_in(&load));
+        load.findings.extend(self.emptied(&load));
         let changed = self.enforce(load.places);
         self.cache = load.cache;
         load.findings.extend(kept);
@@ -91,6 +92,26 @@ impl Configuration {
             .collect();
         findings.sort_by(|a, b| a.file.cmp(&b.file));
         findings
+    }
+
+    /// Says of each file that holds nothing any more what that takes away. It may well be meant; it is
+    /// also what a script that failed leaves behind.
+    fn emptied(&self, load: &Load) -> Vec<Finding> {
+        let gone = self.in_force.iter();
+        let gone = gone.filter(|(reference, _)| !load.places.contains_key(reference));
+        let files: BTreeSet<&Arc<str>> = gone.map(|(_, place)| &place.file).collect();
+        let emptied = files.into_iter().filter(|file| load.empty.contains(*file));
+        emptied
+            .map(|file| Finding {
+                severity: Severity::Warning,
+                file: file.to_string(),
+                line: 0,
+                object: None,
+                field: None,
+                reason: Reason::Emptied,
+                text: "has no objects now; what it had is gone".to_owned(),
+            })
+            .collect()
     }
 
     /// Makes `places` what is in force; says whether that changes anything.

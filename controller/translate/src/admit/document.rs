@@ -41,6 +41,11 @@ impl Item {
 }
 
 impl Document {
+    /// Whether it holds no object of any kind.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.passed_over.is_empty() && !self.opaque
+    }
+
     pub(super) fn read(text: &str) -> Self {
         let mut document = Self::default();
         match compose(text) {

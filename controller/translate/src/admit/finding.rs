@@ -68,6 +68,8 @@ pub enum Reason {
     PreviousKept,
     /// What was refused has no previous version, and its absence would let someone in.
     RefusesAll,
+    /// The file had objects, and has none any more.
+    Emptied,
 }
 
 impl Reason {
@@ -90,6 +92,7 @@ impl Reason {
             Self::TooMany => "TooMany",
             Self::PreviousKept => "PreviousKept",
             Self::RefusesAll => "RefusesAll",
+            Self::Emptied => "Emptied",
         }
     }
 }

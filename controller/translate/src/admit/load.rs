@@ -1,6 +1,6 @@
 //! All files of a configuration, read together: which object stands where, and what is there twice.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::document::{Document, Item};
@@ -23,6 +23,8 @@ pub(super) struct Load {
     pub(super) findings: Vec<Finding>,
     /// Each file, and whether it may hold objects that could not be told.
     pub(super) opaque: HashMap<Arc<str>, bool>,
+    /// Files that were read, and hold no object of any kind.
+    pub(super) empty: HashSet<Arc<str>>,
 }
 
 /// Where an object stands.
@@ -100,10 +102,11 @@ impl Load {
                 return;
             }
         };
-        let mut opaque = false;
+        let (mut opaque, mut empty) = (false, true);
         for chunk in split(text) {
             let document = self.document(chunk.text, before);
             opaque |= document.opaque;
+            empty &= document.is_empty();
             for finding in &document.findings {
                 self.findings.push(Finding {
                     file: source.name.clone(),
@@ -129,6 +132,9 @@ impl Load {
                     index,
                 });
             }
+        }
+        if empty {
+            self.empty.insert(Arc::clone(&file));
         }
         self.opaque.insert(file, opaque);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use xds::model::{Certificate, ObjectName};
 
 use super::World;
@@ -117,6 +118,12 @@ impl<'a> Gateways<'a> {
     pub(crate) fn set(&self, namespace: &str, name: &str) -> Option<&ListenerSet<'a>> {
         let position = self.sets_by_name.get(&(namespace, name))?;
         self.sets.get(*position)
+    }
+
+    /// When the first certificate of a listener expires that has not done so.
+    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
+        let listeners = self.list.iter().flat_map(|gateway| &gateway.listeners);
+        listeners.filter_map(|listener| listener.next_expiry).min()
     }
 
     /// Where in the list a Gateway is.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU16;
 
+use jiff::Timestamp;
 use xds::model::{Certificate, Hostname, ListenerKey, ListenerProtocol, ObjectName};
 
 use super::World;
@@ -81,6 +82,10 @@ pub(crate) struct Listener<'a> {
     pub(crate) conflict: Option<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
+    /// Certificates that it shows although they have expired.
+    pub(crate) expired: Vec<Problem>,
+    /// When the first of the others does.
+    pub(crate) next_expiry: Option<Timestamp>,
     /// Another listener of its port whose host names overlap with its own, by name.
     pub(crate) overlaps: Option<String>,
     /// Why its port cannot be had.
@@ -130,6 +135,8 @@ impl<'a> Listener<'a> {
             refusals: Vec::new(),
             conflict: None,
             refs,
+            expired: Vec::new(),
+            next_expiry: None,
             overlaps: None,
             unusable: None,
         };
@@ -169,11 +176,14 @@ impl<'a> Listener<'a> {
             listener_protocol(world, self.owner, self.spec, protocol, clients, &mut notes);
         self.refusals.extend(notes.refusals);
         self.refs.extend(notes.refs);
+        self.expired = notes.expired;
+        self.next_expiry = notes.next_expiry;
     }
 
     fn place_problems(&mut self) {
         let index = self.index;
-        for problem in self.refusals.iter_mut().chain(&mut self.refs) {
+        let refusals = self.refusals.iter_mut();
+        for problem in refusals.chain(&mut self.refs).chain(&mut self.expired) {
             problem.field = format!("spec.listeners[{index}].{}", problem.field);
         }
     }

@@ -1,12 +1,14 @@
 //! What a listener speaks, with all that TLS needs for it.
 
+use jiff::Timestamp;
 use xds::model::{Alpn, Certificate, ClientAuth, ListenerProtocol, TlsServer, TlsVersion};
 
 use super::World;
 use super::frontend::Validated;
 use super::listener::Owner;
 use super::protocol::Protocol;
-use crate::api::{self, ListenerTls, OWN_GROUP};
+use crate::api::{self, ListenerTls, OWN_GROUP, SecretObjectReference};
+use crate::expiry;
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -17,6 +19,21 @@ pub(crate) struct Notes {
     pub(crate) refusals: Vec<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
+    /// Certificates that have expired. They are shown all the same: clients that look say better
+    /// what is wrong than a closed port does, and others go on.
+    pub(crate) expired: Vec<Problem>,
+    /// When the first of the others does.
+    pub(crate) next_expiry: Option<Timestamp>,
+}
+
+impl Notes {
+    fn note_expiry(&mut self, at: Timestamp, now: Timestamp, problem: impl FnOnce() -> Problem) {
+        if at < now {
+            self.expired.push(problem());
+        } else {
+            self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
+        }
+    }
 }
 
 /// What the data plane is told that a listener speaks; `None` where it cannot be carried out. With
@@ -82,15 +99,29 @@ fn certificates(
     }
     let mut certificates = Vec::with_capacity(references.len());
     for (index, reference) in references.iter().enumerate() {
+        let field = format_args!("tls.certificateRefs[{index}]");
         match owner.certificate(world, reference, Reason::InvalidCertificateRef) {
-            Ok(certificate) => certificates.push(certificate),
-            Err(problem) => {
-                let field = format_args!("tls.certificateRefs[{index}]");
-                notes.refs.push(problem.under(field));
+            Ok(certificate) => {
+                if let (Some(now), Some(at)) = (world.options.now, expiry::of(&certificate)) {
+                    notes.note_expiry(at, now, || expired(owner, reference, at).under(field));
+                }
+                certificates.push(certificate);
             }
+            Err(problem) => notes.refs.push(problem.under(field)),
         }
     }
     certificates
+}
+
+fn expired(owner: Owner<'_>, reference: &SecretObjectReference, at: Timestamp) -> Problem {
+    let own = &*owner.name().namespace;
+    let namespace = reference.namespace.as_deref().unwrap_or(own);
+    let name = &reference.name;
+    let message = format!(
+        "the certificate of Secret {namespace}/{name} expired at {at}, and clients refuse it: \
+         renew it"
+    );
+    Problem::new(Reason::CertificateExpired, "", message)
 }
 
 /// Our own options of TLS. Those of other implementations mean nothing here.

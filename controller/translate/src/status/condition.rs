@@ -67,6 +67,9 @@ pub enum ConditionType {
     /// Host names of listeners overlap, so that a client may send a request over the connection
     /// to another listener (which answers 421). Never written where they do not.
     OverlappingTLSConfig,
+    /// A certificate that a listener shows has expired. Ours, and never written where none has:
+    /// Gateway API has a word for references that lead nowhere, and this one leads somewhere.
+    CertificateExpired,
 }
 
 impl ConditionType {
@@ -75,7 +78,8 @@ impl ConditionType {
             Self::Conflicted
             | Self::PartiallyInvalid
             | Self::InsecureFrontendValidationMode
-            | Self::OverlappingTLSConfig => ConditionStatus::False,
+            | Self::OverlappingTLSConfig
+            | Self::CertificateExpired => ConditionStatus::False,
             Self::Accepted | Self::Programmed | Self::ResolvedRefs | Self::Attached => {
                 ConditionStatus::True
             }
@@ -106,6 +110,8 @@ pub enum Reason {
     AddressNotUsable,
     Attached,
     BackendNotFound,
+    /// Ours.
+    CertificateExpired,
     ConfigurationChanged,
     Conflicted,
     HostnameConflict,

@@ -191,6 +191,7 @@ impl ListenerStatus {
             None => conditions,
             Some(other) => conditions.overlapping(other),
         };
+        let conditions = conditions.unhappy(Type::CertificateExpired, &listener.expired);
         Self {
             name: listener.spec.name.clone(),
             supported_kinds: listener.kinds.clone(),

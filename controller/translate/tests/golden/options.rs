@@ -6,8 +6,8 @@ use translate::api::GatewayAddress;
 use translate::{Options, Place};
 use xds::model::ObjectName;
 
-/// Reads `cluster`, `port-offset N`, `machine-address IP`, `assigned NS/GATEWAY TYPE ADDRESS` and
-/// `parameters NS/NAME`.
+/// Reads `cluster`, `now TIME`, `port-offset N`, `machine-address IP`,
+/// `assigned NS/GATEWAY TYPE ADDRESS` and `parameters NS/NAME`.
 pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
@@ -20,6 +20,7 @@ pub(crate) fn of(text: &str) -> Options {
                 }
             }
             (["unadmitted"], _) => {}
+            (["now", time], _) => options.now = Some(time.parse().expect("a time")),
             (["port-offset", offset], _) => {
                 options.port_offset = offset.parse().expect("an offset");
             }

@@ -12,6 +12,9 @@ use super::debug_text;
 pub(crate) fn translation(translation: &Translation) -> String {
     let mut out = String::new();
     statuses(&mut out, &translation.statuses);
+    if let Some(time) = translation.changes_after {
+        line(&mut out, 0, format_args!("\nchanges after {time}"));
+    }
     model(&mut out, &translation.model);
     let mut unhappy = translation.statuses.unhappy().peekable();
     if unhappy.peek().is_some() {

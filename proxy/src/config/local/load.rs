@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use translate::admit::{self, Configuration};
 use translate::{Options, Place};
 use xds::model::{BindKey, Model};
@@ -12,6 +13,7 @@ use xds::model::{BindKey, Model};
 use super::report::Report;
 use crate::config::files::Files;
 use crate::config::origin;
+use crate::limits::CLOCK_LOOK;
 
 /// The objects in force, and the model they come to.
 pub(super) struct Loader {
@@ -20,6 +22,10 @@ pub(super) struct Loader {
     options: Options,
     model: Arc<Model>,
     report: Report,
+    /// From when on the same objects come to something else.
+    changes_after: Option<Timestamp>,
+    /// When to look whether that is now.
+    look_at: Option<Instant>,
 }
 
 /// What a look at the files brought.
@@ -50,11 +56,20 @@ impl Loader {
             options,
             model: Arc::default(),
             report: Report::default(),
+            changes_after: None,
+            look_at: None,
         }
     }
 
     /// Reads all files again, but for those that are being `written`.
     pub(super) fn load(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
+        let loaded = self.read(written);
+        let left = self.changes_after.map(|at| until(at, Timestamp::now()));
+        self.look_at = left.map(|left| Instant::now() + left.min(CLOCK_LOOK));
+        loaded
+    }
+
+    fn read(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
         let sources = self.files.read(written);
         let reload = self.configuration.reload(&sources);
         reload.findings.iter().for_each(Report::finding);
@@ -63,14 +78,18 @@ impl Loader {
         if unreadable.count() == sources.len() {
             return Loaded::Nothing;
         }
-        if !reload.changed {
+        let now = Timestamp::now();
+        let is_over = self.changes_after.is_some_and(|at| at < now);
+        if !reload.changed && !is_over {
             return Loaded::Same;
         }
+        self.options.now = Some(now);
         let store = self.configuration.store();
         if let Place::Machine { addresses } = &mut self.options.place {
             *addresses = origin::local_addresses(store);
         }
         let translation = translate::translate(store, &self.options);
+        self.changes_after = translation.changes_after;
         self.report
             .conditions(&translation.statuses, &self.configuration);
         if translation.model == *self.model {
@@ -82,7 +101,8 @@ impl Loader {
 
     /// When to read again although nobody touches a file.
     pub(super) fn look_again(&self) -> Option<Instant> {
-        self.files.look_again()
+        let times = [self.files.look_again(), self.look_at];
+        times.into_iter().flatten().min()
     }
 
     /// What the proxy is told.
@@ -106,4 +126,10 @@ impl Loader {
     pub(super) fn unhappy(&self) -> usize {
         self.report.unhappy()
     }
+}
+
+/// What is left until the second after `at`.
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    let left = at.duration_since(now);
+    Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1)
 }

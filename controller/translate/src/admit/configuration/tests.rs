@@ -143,6 +143,42 @@ fn an_unreadable_file_keeps_everything_and_a_removed_one_nothing() {
 }
 
 #[test]
+fn a_file_that_was_emptied_is_named_once() {
+    for emptied in ["", "# nothing\n---\n"] {
+        let mut configuration = Configuration::default();
+        let kept = service("b", 81);
+        load(
+            &mut configuration,
+            &[("a.yaml", &service("a", 80)), ("b.yaml", &kept)],
+        );
+        let files = [("a.yaml", emptied), ("b.yaml", &kept)];
+        let reload = load(&mut configuration, &files);
+        assert_eq!(reasons(&reload), [Reason::Emptied]);
+        let said = reload.findings[0].to_string();
+        assert_eq!(said, "a.yaml: has no objects now; what it had is gone");
+        assert!(reload.changed);
+        assert_eq!(ports(&configuration), [("b".into(), 81)]);
+        assert_eq!(load(&mut configuration, &files), Reload::default());
+    }
+}
+
+#[test]
+fn a_file_whose_objects_are_elsewhere_or_replaced_is_not_called_emptied() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n";
+    for (text, other, reason) in [
+        ("", service("a", 80), None),
+        (deployment, service("b", 81), Some(Reason::UnknownKind)),
+        ("kind: [", service("b", 81), Some(Reason::NotYaml)),
+    ] {
+        let mut configuration = Configuration::default();
+        load(&mut configuration, &[("a.yaml", &service("a", 80))]);
+        let reload = load(&mut configuration, &[("a.yaml", text), ("b.yaml", &other)]);
+        assert_eq!(reasons(&reload).first().copied(), reason, "{text}");
+        assert!(!reasons(&reload).contains(&Reason::Emptied), "{text}");
+    }
+}
+
+#[test]
 fn an_object_may_move_to_another_file() {
     let mut configuration = Configuration::default();
     load(&mut configuration, &[("a.yaml", &service("a", 80))]);
