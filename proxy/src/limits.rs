@@ -19,8 +19,13 @@ const HOUR: Duration = Duration::from_hours(1);
 
 // Buffers and work.
 
-/// Bytes of a pooled buffer: 64 KiB. With 16 KiB, a 16 KiB POST took twice the time.
+/// Bytes of a pooled buffer: 64 KiB, what a direction of a message holds of a body. With 16 KiB, a
+/// 16 KiB POST took twice the time.
 pub const BUFFER_BYTES: usize = 64 * KIB;
+/// Bytes of the smaller buffer in which a message is waited for: 20 KiB, which is 16 KiB of a body
+/// and its head. Many connections wait at once, and what they wait in pushes everything else out of
+/// the processor's cache: with large ones, a response of 64 KiB cost a tenth more.
+pub const SMALL_BUFFER_BYTES: usize = 20 * KIB;
 /// Bytes kept free in front of a buffer, for the head that we write anew: 4 KiB.
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 /// Bytes of the largest head any policy can allow: spans of a head are 16 bits wide.
@@ -42,21 +47,36 @@ pub const CONFIGURATION_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes between two samples of the heap profile, on average: 512 KiB, as in Go and tcmalloc. A
 /// request allocates nothing, so what is sampled is the life of the process.
 pub const HEAP_SAMPLING_BYTES: u32 = 512 * 1024;
-/// Buffers that a shard keeps for later, used or not: 64 (4 MiB); those above it go back to the
-/// system when none of them was needed between two sweeps.
+/// Samples of the heap profile that live at once: 65 536, which stand for 32 GiB; samples beyond that
+/// are never noted as freed.
+pub const HEAP_LIVE_SAMPLES: usize = 64 * 1024;
+/// Stacks of the heap profile that are told apart: 4096, 1.8 MiB of addresses; those above it are one.
+pub const HEAP_STACKS: usize = 4096;
+/// Frames of a stack in it: 48, deep enough for async code, whose frames are many.
+pub const HEAP_FRAMES: usize = 48;
+/// Shards whose allocations are counted each for itself: 256, more than a process has cores that it
+/// would use. Those above it count as the rest of the process.
+pub const HEAP_SHARDS: usize = 256;
+/// Buffers of each size that a shard keeps for later, used or not: 64 (4 MiB and 1 MiB), and as many
+/// requests' working memories and tasks for HTTP/2 streams; those above it go back to the system
+/// when none of them was needed between two sweeps.
 pub const POOLED_BUFFERS: usize = 64;
 /// Bytes that a direction of a tunnel has carried before it does without our memory: 1 MiB; below
-/// that the system calls cost more than the copies.
+/// that the system calls cost more than the copies. A body that has passed so many may fill a pipe;
+/// shorter ones are held back as in a buffer.
 pub const SPLICE_AFTER: u64 = 1024 * 1024;
+/// Bytes of a response's body that have yet to come when the rest of it does without our memory:
+/// 32 KiB. A response of 64 KiB costs a quarter less then, one of 1 MiB less than half.
+pub const SPLICE_FROM: u64 = 32 * 1024;
 /// Bytes of a pipe between two sockets: 256 KiB, for fewer calls.
 pub const SPLICE_PIPE_BYTES: i32 = 256 * 1024;
-/// Pipes of a shard: 64, one for each direction that moves at the moment. Directions in excess use
-/// buffers.
+/// Pipes of a shard: 64 (16 MiB of the kernel's memory). One that a slow receiver does not empty stays
+/// in use; directions in excess use buffers.
 pub const SPLICE_PIPES: usize = 64;
 /// Bytes that pass through a pipe before others have their turn: 4 MiB, about a millisecond.
 pub const SPLICE_BYTES_PER_POLL: usize = 4 * 1024 * KIB;
-/// Pipelined requests served in one poll, before other connections get their turn: 16, so that none
-/// starves its neighbours.
+/// Requests of a connection, pipelined or on streams, that are begun in one poll, before other
+/// connections get their turn: 16, so that none starves its neighbours.
 pub const REQUESTS_PER_POLL: u32 = 16;
 /// Bytes of a body moved in one poll, likewise: 256 KiB, some 100 µs of copying, which makes little
 /// of the 2 µs that a turn costs.
@@ -164,7 +184,7 @@ pub const KEEPALIVE_AFTER: Duration = MINUTE;
 pub const CLIENT_LOOK: Duration = Duration::from_secs(5);
 /// A shard that does not start within this time never will: 10 s.
 pub const SHARD_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// For how long the last lines of the access log are waited for at the end: 1 s.
+/// For how long the last lines of a log are waited for at the end: 1 s.
 pub const LOG_STOP_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause before a dead shard is started again: 100 ms.
 pub const SHARD_RESTART_PAUSE: Duration = Duration::from_millis(100);
@@ -193,6 +213,9 @@ pub const DRAIN_BATCH: usize = 64;
 pub const ORPHAN_GRACE: Duration = Duration::from_secs(5);
 /// Ticks that the last operations of a shard that ends are waited for: 20 (2 s).
 pub const STOP_TICKS: u32 = 20;
+/// For how long a shard that was told to end is waited for: 5 s, more than twice those ticks. One
+/// that is still there then is stuck, and would keep the process for ever.
+pub const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// From SIGTERM until accepting stops: 5 s, what endpoint removal takes to reach every node.
 pub const DRAIN_ACCEPT: Duration = Duration::from_secs(5);
 /// Between two looks whether a drain is over: 20 ms.
@@ -204,7 +227,13 @@ pub const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// Streams that a client may have open: 100, as HAProxy.
 pub const H2_STREAMS: u32 = 100;
-/// Bytes that a peer may send on one stream before they were sent on: 64 KiB, a pooled buffer.
+/// Streams of a client that are watched for resets: 256, more than it may have open; those above it
+/// are refused before anything is done for them.
+pub const H2_WATCHED_STREAMS: usize = 256;
+/// Bytes that a peer may send on one stream before they were sent on: 64 KiB, a pooled buffer. It is
+/// what we may come to hold of a body whose receiver stands still, and so a large upload waits for
+/// us once every 64 KiB: 330 times in 20 MB, also where half of it is given back at a time. Over
+/// HTTP/1 the kernel holds what we do not take; a stream has nobody else.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// Bytes that a peer may send on a connection before they were sent on: 1 MiB, sixteen streams.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
@@ -302,6 +331,10 @@ pub const JWT_KEYS_TRIED: usize = 4;
 pub const JWT_CACHE_SETS: usize = 1024;
 /// Slots of a set: 4; so 4096 tokens of a shard, and less than 1 MiB where they say little.
 pub const JWT_CACHE_WAYS: usize = 4;
+/// Bits of the modulus of an RSA key, at least: 2048; below that RSA is broken.
+pub const JWT_RSA_BITS_MIN: usize = 2048;
+/// And at most: 8192; above that one signature keeps a shard busy for longer than a request.
+pub const JWT_RSA_BITS_MAX: usize = 8192;
 /// Bytes of an issuer's key set: 1 MiB, a hundred times what the largest public ones have.
 pub const JWKS_BYTES: usize = 1024 * KIB;
 /// Keys of a key set: 100.
@@ -333,9 +366,22 @@ pub const LOG_CHUNK_BYTES: usize = 16 * KIB;
 /// Chunks on their way to the writer, over all shards: 64 (1 MiB); what comes on top is dropped and
 /// counted.
 pub const LOG_QUEUED_CHUNKS: usize = 64;
+/// Bytes of the program's log that wait for stderr: 4 MiB, what a configuration of ten thousand
+/// mistakes has to say at once; what comes on top is dropped and counted.
+pub const PROGRAM_LOG_BYTES: usize = 4096 * KIB;
+/// Room that its buffers keep after such a flood: 64 KiB.
+pub const PROGRAM_LOG_KEPT_BYTES: usize = 64 * KIB;
 /// Bytes kept of any one field of a log line that came from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 
+/// Room of a chunk for one more line, or it is handed over: 1 KiB; longer lines are rare and may make
+/// it grow.
+pub const LOG_LINE_ROOM_BYTES: usize = KIB;
+/// Candidates of one selection that a trace tells of: 100. More would be cut by their reader anyway.
+pub const TRACE_CANDIDATES: usize = 100;
+/// Series of responses that a shard counts, by method, status, reason and backend: some half a
+/// million, 12 MiB at most; what does not fit is counted as one.
+pub const SERIES: usize = 512 * 1024;
 /// Between two lines about peers that abuse HTTP/2, on a shard: 1 s; the counters tell of all.
 pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 
@@ -358,6 +404,9 @@ pub const MOST_LINKS: u32 = 40;
 pub const SESSION_KEY_BYTES: usize = 32;
 /// Between two looks at files that the kernel does not watch for us: 2 s.
 pub const FILE_POLL: Duration = Duration::from_secs(2);
+/// Between two looks whether a certificate has expired: 1 h at most, since clocks are set and machines
+/// sleep.
+pub const CLOCK_LOOK: Duration = HOUR;
 /// Between two tries to listen on a port that was refused: 3 s, so that a port another process gives
 /// up is taken soon.
 pub const BIND_RETRY: Duration = Duration::from_secs(3);

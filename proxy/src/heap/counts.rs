@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
+use crate::limits::HEAP_SHARDS;
+
 /// What was allocated since the start, and what of that was freed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allocated {
@@ -59,10 +61,8 @@ struct Slot {
     freed_bytes: AtomicU64,
 }
 
-/// Shards with slots of their own: more than any machine has cores that one process would use.
-const SLOTS: usize = 256;
-
-static SHARDS: [CachePadded<Slot>; SLOTS] = [const { CachePadded::new(Slot::new()) }; SLOTS];
+static SHARDS: [CachePadded<Slot>; HEAP_SHARDS] =
+    [const { CachePadded::new(Slot::new()) }; HEAP_SHARDS];
 static OTHERS: CachePadded<Slot> = CachePadded::new(Slot::new());
 
 thread_local! {

@@ -6,9 +6,9 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use super::stacks::{self, StackId, Weight};
+use crate::limits::HEAP_LIVE_SAMPLES;
 
-/// Buckets; with eight places each, enough for 32 GiB at one sample in 512 KiB.
-const BUCKETS: usize = 1 << 13;
+const BUCKETS: usize = HEAP_LIVE_SAMPLES / PLACES;
 /// Places of a bucket: their addresses fill a cache line.
 const PLACES: usize = 8;
 

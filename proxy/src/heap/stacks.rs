@@ -5,7 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::walk::{FRAMES, Frames};
+use super::walk::Frames;
+use crate::limits::{HEAP_FRAMES, HEAP_STACKS};
 
 /// How many allocations and bytes a sample stands for.
 #[derive(Debug, Clone, Copy)]
@@ -103,25 +104,23 @@ pub(super) fn note_freed(id: StackId, weight: Weight) {
 struct Entry {
     hash: AtomicU64,
     depth: AtomicUsize,
-    frames: [AtomicUsize; FRAMES],
+    frames: [AtomicUsize; HEAP_FRAMES],
     allocated_objects: AtomicU64,
     allocated_bytes: AtomicU64,
     freed_objects: AtomicU64,
     freed_bytes: AtomicU64,
 }
 
-/// Stacks with places of their own. 1.8 MiB of addresses; pages are used as stacks come.
-const STACKS: usize = 4096;
 /// Places that are looked at for one stack.
 const PROBES: usize = 32;
 
 /// The last entry is for all that finds no place.
-static TABLE: [Entry; STACKS + 1] = [const { Entry::empty() }; STACKS + 1];
+static TABLE: [Entry; HEAP_STACKS + 1] = [const { Entry::empty() }; HEAP_STACKS + 1];
 
 fn find_or_insert(addresses: &[usize]) -> StackId {
     let hash = hash(addresses);
-    let first = usize::try_from(hash % STACKS as u64).unwrap_or_default();
-    for at in (first..first + PROBES).map(|at| at % STACKS) {
+    let first = usize::try_from(hash % HEAP_STACKS as u64).unwrap_or_default();
+    for at in (first..first + PROBES).map(|at| at % HEAP_STACKS) {
         let claimed =
             TABLE[at]
                 .hash
@@ -135,7 +134,7 @@ fn find_or_insert(addresses: &[usize]) -> StackId {
             Err(_) => {}
         }
     }
-    StackId(STACKS)
+    StackId(HEAP_STACKS)
 }
 
 /// FNV-1a over the addresses, mixed; never 0, which stands for an empty place.
@@ -155,7 +154,7 @@ impl Entry {
         Self {
             hash: AtomicU64::new(0),
             depth: AtomicUsize::new(0),
-            frames: [const { AtomicUsize::new(0) }; FRAMES],
+            frames: [const { AtomicUsize::new(0) }; HEAP_FRAMES],
             allocated_objects: AtomicU64::new(0),
             allocated_bytes: AtomicU64::new(0),
             freed_objects: AtomicU64::new(0),

@@ -7,13 +7,12 @@
 
 use std::cell::Cell;
 
-/// Frames of a stack that are looked at: deep enough for async code, whose frames are many.
-pub(super) const FRAMES: usize = 48;
+use crate::limits::HEAP_FRAMES;
 
 /// Return addresses, the innermost first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frames {
-    addresses: [usize; FRAMES],
+    addresses: [usize; HEAP_FRAMES],
     depth: usize,
 }
 
@@ -55,12 +54,12 @@ macro_rules! frame_pointer {
 #[inline(never)]
 pub(super) fn stack() -> Frames {
     let mut frames = Frames {
-        addresses: [0; FRAMES],
+        addresses: [0; HEAP_FRAMES],
         depth: 0,
     };
     let end = stack_end();
     let mut frame: usize = frame_pointer!();
-    while frames.depth < FRAMES
+    while frames.depth < HEAP_FRAMES
         && frame.is_multiple_of(align_of::<usize>())
         && frame.saturating_add(RECORD) <= end
     {
@@ -135,6 +134,6 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no frame pointers")]
     fn a_threads_stack_is_walked_to_its_end_and_no_further() {
         let depth = std::thread::spawn(|| deeper(0)).join().expect("walks");
-        assert!((3..super::FRAMES).contains(&depth), "{depth} frames");
+        assert!((3..super::HEAP_FRAMES).contains(&depth), "{depth} frames");
     }
 }

@@ -9,9 +9,10 @@ use admin::watch::Offer;
 use admin_types::trace::{ConnectionFinished, Message, RouteCandidate, RouteOutcome, Severity};
 use rand::RngExt;
 
+use super::Tracer;
 use super::request::found;
-use super::{CANDIDATES, Tracer};
 use crate::config::{Bind, L4Routes, L4Rule};
+use crate::limits::TRACE_CANDIDATES;
 use crate::policy::request_id::RequestId;
 use crate::shard::Shard;
 
@@ -66,7 +67,7 @@ impl Tracer {
     pub(crate) fn connection_route(&self, rules: &L4Routes, server_name: Option<&str>) {
         let selected = rules.find(server_name);
         let mut is_found = false;
-        let candidates = rules.iter().take(CANDIDATES).map(|(hostname, rule)| {
+        let candidates = rules.iter().take(TRACE_CANDIDATES).map(|(hostname, rule)| {
             let is_match = hostname.is_none_or(|hostname| {
                 server_name.is_some_and(|server_name| hostname.matches(server_name))
             });
@@ -78,7 +79,7 @@ impl Tracer {
         let message = Message::RouteSelection {
             selected: selected.map(|rule| rule.name.to_string()),
             candidates: candidates.collect(),
-            truncated: rules.iter().nth(CANDIDATES).is_some(),
+            truncated: rules.iter().nth(TRACE_CANDIDATES).is_some(),
         };
         self.tell(found(selected.is_some()), message);
     }

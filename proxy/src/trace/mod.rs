@@ -94,6 +94,3 @@ impl Tracer {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
-
-/// Candidates of one selection that are told of: 100. More would be cut by their reader anyway.
-const CANDIDATES: usize = 100;

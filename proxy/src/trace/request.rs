@@ -6,11 +6,12 @@ use admin_types::trace::{
     Finished, ListenerCandidate, Message, Request, RouteCandidate, RouteOutcome, Severity,
 };
 
-use super::{CANDIDATES, Tracer, text};
+use super::{Tracer, text};
 use crate::config::{Bind, Listener, Rule};
 use crate::failure::Failure;
 use crate::http::head::{Fields, Version};
 use crate::http::known::Known;
+use crate::limits::TRACE_CANDIDATES;
 use crate::request::{Exchange, Record};
 use crate::route::{Considered, Mismatch, Outcome};
 
@@ -74,7 +75,7 @@ impl Tracer {
     pub(crate) fn listener(&self, host: &str, bind: &Bind, selected: Option<&Listener>) {
         let is_selected =
             |it: &Listener| selected.is_some_and(|selected| std::ptr::eq(it, selected));
-        let listeners = bind.listeners.iter().take(CANDIDATES);
+        let listeners = bind.listeners.iter().take(TRACE_CANDIDATES);
         let candidates = listeners.map(|listener| ListenerCandidate {
             listener: listener.key.to_string(),
             hostname: listener
@@ -92,7 +93,7 @@ impl Tracer {
     }
 
     /// How many candidates [`Self::route`] takes.
-    pub(crate) const ROUTES: usize = CANDIDATES;
+    pub(crate) const ROUTES: usize = TRACE_CANDIDATES;
 
     /// Which rule serves the request.
     #[cold]
@@ -122,7 +123,7 @@ impl Tracer {
         let message = Message::RouteSelection {
             selected: selected.map(|rule| rule.name.to_string()),
             candidates: considered.iter().map(candidate).collect(),
-            truncated: considered.len() >= CANDIDATES,
+            truncated: considered.len() >= TRACE_CANDIDATES,
         };
         self.tell(found(selected.is_some()), message);
     }
@@ -157,7 +158,7 @@ impl Tracer {
 pub(super) fn headers(fields: &Fields, bytes: &[u8]) -> Vec<(String, String)> {
     let shown = fields.iter().map(|field| {
         let (name, value) = (text(field.name.of(bytes)), text(field.value.of(bytes)));
-        let value = secret::header_value(&name, &value).to_owned();
+        let value = secret::header_value(&name, &value).into_owned();
         (name, value)
     });
     shown.collect()

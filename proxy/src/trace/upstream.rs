@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use admin_types::trace::{EndpointScore, Message, Severity};
 
+use super::Tracer;
 use super::request::headers;
-use super::{CANDIDATES, Tracer};
 use crate::config::{Cluster, Endpoint};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
+use crate::limits::TRACE_CANDIDATES;
 use crate::shard::Shard;
 use crate::shard::interned::Interned;
 use crate::upstream::retry::NoRetry;
@@ -25,7 +26,7 @@ impl Tracer {
     ) {
         let scored = shard
             .endpoints
-            .explain(&cluster.set, Instant::now(), CANDIDATES);
+            .explain(&cluster.set, Instant::now(), TRACE_CANDIDATES);
         let endpoints = scored.into_iter().map(|it| EndpointScore {
             endpoint: cluster
                 .endpoint(it.endpoint.id)
@@ -42,7 +43,7 @@ impl Tracer {
             backend: cluster.name.to_string(),
             selected: selected.map(|endpoint| endpoint.name.to_string()),
             endpoints: endpoints.collect(),
-            truncated: cluster.set.serving().len() > CANDIDATES,
+            truncated: cluster.set.serving().len() > TRACE_CANDIDATES,
         };
         let severity = if selected.is_some() {
             Severity::Success

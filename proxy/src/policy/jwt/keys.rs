@@ -17,7 +17,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::crypto;
-use crate::limits::{JWKS_BYTES, JWKS_KEYS, JWT_KEYS_TRIED};
+use crate::limits::{JWKS_BYTES, JWKS_KEYS, JWT_KEYS_TRIED, JWT_RSA_BITS_MAX, JWT_RSA_BITS_MIN};
 
 /// The keys of an issuer that can be used.
 pub struct KeySet {
@@ -200,7 +200,7 @@ fn rsa(parameters: &RSAKeyParameters) -> Option<Usable> {
     // ring takes no leading zeros, which some issuers write.
     let (n, e) = (without_zeros(&n), without_zeros(&e));
     let bits = n.len().saturating_mul(8);
-    let usable = (RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && !e.is_empty();
+    let usable = (JWT_RSA_BITS_MIN..=JWT_RSA_BITS_MAX).contains(&bits) && !e.is_empty();
     usable.then(|| {
         let key = DecodingKey::from_rsa_raw_components(n, e);
         (key, AlgorithmFamily::Rsa.algorithms().to_vec())
@@ -253,10 +253,6 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     bytes.get(zeros..).unwrap_or_default()
 }
-
-/// Below that RSA is broken, above it one signature keeps a shard busy for longer than a request.
-const RSA_BITS_MIN: usize = 2048;
-const RSA_BITS_MAX: usize = 8192;
 
 #[cfg(test)]
 mod tests;
