@@ -63,6 +63,7 @@ mod relay;
 mod request;
 pub mod route;
 pub mod shard;
+mod shelf;
 pub mod sockets;
 pub mod supervisor;
 pub mod tls;

@@ -25,8 +25,10 @@ use proxy::inspect::{Inspected, servers};
 use proxy::limits::LOG_STOP_PATIENCE;
 use proxy::memory;
 use proxy::observe::log_writer::{LogQueue, LogWriter};
+use proxy::observe::panics;
+use proxy::observe::program_log::{ProgramLog, ProgramLogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
@@ -45,11 +47,6 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        // Without a subscriber (the log's own arguments were wrong) an event would be lost.
-        Err(error) if tracing::dispatcher::has_been_set() => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -65,11 +62,24 @@ fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
 }
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
+    let (log_control, log) = start_log(args.log_format)?;
+    let code = match serve(args, log_control) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    };
+    // Its last lines are waited for.
+    drop(log);
+    Ok(code)
+}
+
+fn serve(args: &RunArgs, log_control: LogControl) -> Result<()> {
     let started = Instant::now();
-    let log_control = start_log(args.log_format)?;
     prepare_memory(args.heap_sampling);
     // Before anything is served: a signal from here on is a wish for an orderly end.
-    let signals = Signals::new([SIGTERM, SIGINT]).context("signals cannot be caught")?;
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("signals cannot be caught")?;
     let cpus = Cpus::of_this_process();
     let plan = plan(args, &cpus)?;
     let servers = servers::bind(args)?;
@@ -115,7 +125,7 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     if !writer.stop(LOG_STOP_PATIENCE) {
         warn!("the last lines of the access log were not taken");
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
@@ -150,6 +160,11 @@ fn quit(events: &Sender<Event>) -> impl Fn() + Send + Sync + 'static {
 fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHandle<()>> {
     let run = move || {
         for signal in &mut signals {
+            // Other servers reload for it: by default it would end us, and every request with us.
+            if signal == SIGHUP {
+                info!("SIGHUP changes nothing: files are watched, and read when they change");
+                continue;
+            }
             let urgency = if signal == SIGINT {
                 Urgency::Prompt
             } else {
@@ -174,7 +189,7 @@ fn prepare_memory(sampling: HeapSampling) {
     }
 }
 
-fn start_log(format: LogFormat) -> Result<LogControl> {
+fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
         .from_env()
@@ -185,11 +200,13 @@ fn start_log(format: LogFormat) -> Result<LogControl> {
         _ => filter.add_directive("h2=off".parse().context("a directive of our own")?),
     };
     let current = filter.to_string();
+    let log = Arc::new(ProgramLog::new(format));
+    let writer = ProgramLogWriter::spawn(Arc::clone(&log), std::io::stderr())?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(log)
         .with_ansi(std::io::stderr().is_terminal());
-    Ok(match format {
+    let control = match format {
         LogFormat::Text => {
             let builder = builder.with_filter_reloading();
             let control = LogControl::new(builder.reload_handle(), current);
@@ -202,7 +219,9 @@ fn start_log(format: LogFormat) -> Result<LogControl> {
             builder.init();
             control
         }
-    })
+    };
+    panics::tell_by_log(&writer);
+    Ok((control, writer))
 }
 
 /// The core of each shard. On a machine shared with others, the scheduler knows better than a fixed

@@ -22,10 +22,11 @@ use xds::model::Transport;
 use crate::config::Published;
 use crate::driver::{DriverChoice, DriverReport};
 use crate::limits::{
-    DRAIN_LOOK, HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT,
+    DRAIN_LOOK, HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT, STOP_PATIENCE,
 };
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::{LogQueue, LogSink};
+use crate::observe::panics;
 use crate::shard::inbox::{Ask, Inbox, inbox};
 use crate::shard::peers::Peers;
 use crate::shard::{self, ShardOptions};
@@ -166,6 +167,7 @@ impl Shards {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => drop(failed.try_send(Err(error))),
                     Err(_) => error!(
+                        target: panics::TARGET,
                         shard = id,
                         "the shard panicked; please report the message above"
                     ),
@@ -414,7 +416,7 @@ fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Ur
     shards.ask(|| Ask::Drain);
     shards.stop_accepting();
     match wait(shards, events, deadline, || shards.clients() == 0) {
-        Waited::Over => stop(shards),
+        Waited::Over => stop(shards, events),
         Waited::Interrupted => abandon(shards),
     }
 }
@@ -427,7 +429,9 @@ fn abandon(shards: &Shards) {
     );
 }
 
-fn stop(shards: &Shards) {
+/// Ends the shards, and waits for them. One that is stuck is not waited for, nor is any once the end
+/// is asked for again: the kernel takes back what they hold.
+fn stop(shards: &Shards, events: &Receiver<Event>) {
     match shards.clients() {
         0 => info!("drained"),
         left => warn!(
@@ -442,8 +446,14 @@ fn stop(shards: &Shards) {
         .iter_mut()
         .filter_map(Option::take)
         .collect();
-    for thread in threads {
-        drop(thread.join());
+    let until = Instant::now() + STOP_PATIENCE;
+    while !threads.iter().all(JoinHandle::is_finished) {
+        let look_again = Instant::now() + DRAIN_LOOK;
+        let asked = events.recv_deadline(look_again.min(until));
+        if matches!(asked, Ok(Event::Stop(_))) || Instant::now() >= until {
+            warn!("a shard does not end; leaving it to the kernel");
+            return;
+        }
     }
 }
 

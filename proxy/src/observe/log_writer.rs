@@ -20,7 +20,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use crossbeam::queue::ArrayQueue;
 
-use crate::limits::{LOG_CHUNK_BYTES, LOG_QUEUED_CHUNKS};
+use crate::limits::{LOG_CHUNK_BYTES, LOG_LINE_ROOM_BYTES, LOG_QUEUED_CHUNKS};
 
 /// Lines on their way.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl LogSink {
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.chunk.bytes);
         self.chunk.lines += 1;
-        if self.chunk.bytes.len() + ROOM_FOR_A_LINE > LOG_CHUNK_BYTES {
+        if self.chunk.bytes.len() + LOG_LINE_ROOM_BYTES > LOG_CHUNK_BYTES {
             self.flush();
         }
     }
@@ -207,9 +207,6 @@ fn write_all(queue: &LogQueue, mut output: impl Write, running: Sender<()>) {
     }
     drop(running);
 }
-
-/// A chunk with less room than this is handed over: longer lines are rare and may grow it.
-const ROOM_FOR_A_LINE: usize = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,8 @@ pub mod counters;
 pub mod handshakes;
 pub mod heartbeat;
 pub mod log_writer;
+pub mod panics;
+pub mod program_log;
 pub mod proxy_headers;
 pub mod scrape;
 pub mod series;

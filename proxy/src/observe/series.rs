@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::counters::Counter;
 use crate::failure::FailureKind;
+use crate::limits::SERIES;
 use crate::shard::interned::Interned;
 
 /// Who answered for a request.
@@ -311,8 +312,8 @@ const fn mask(bits: u32) -> u64 {
 /// Entries that are looked at in a segment before the next one.
 const WINDOW: usize = 8;
 const FIRST_SEGMENT: usize = 256;
-/// Half a million series in all.
-const SEGMENTS: usize = 11;
+/// Each is twice as large as the one before it.
+const SEGMENTS: usize = (SERIES / FIRST_SEGMENT).ilog2() as usize;
 /// 2^64 over the golden ratio, odd: multiplication by it spreads neighbours.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 

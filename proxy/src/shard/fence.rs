@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 
 use super::Shard;
 use super::tasks::{Place, Purpose};
+use crate::observe::panics;
 
 /// Runs `task`, which is for this purpose; a panic in it ends it alone, and is counted.
 pub(crate) fn fenced<F: Future<Output = ()>>(
@@ -15,10 +16,12 @@ pub(crate) fn fenced<F: Future<Output = ()>>(
     purpose: Purpose,
     task: F,
 ) -> Fenced<F> {
-    Fenced {
-        place: Place::new(shard, purpose),
-        task,
-    }
+    fenced_in(Place::new(shard, purpose), task)
+}
+
+/// As [`fenced`], of a task that has its place in the list.
+pub(crate) fn fenced_in<F: Future<Output = ()>>(place: Place, task: F) -> Fenced<F> {
+    Fenced { place, task }
 }
 
 pin_project_lite::pin_project! {
@@ -38,9 +41,11 @@ impl<F: Future<Output = ()>> Future for Fenced<F> {
         let _running = this.place.run();
         // What the task shares with others is made of cells, whose guards unwind with it.
         catch_unwind(AssertUnwindSafe(|| this.task.poll(context))).unwrap_or_else(|_| {
+            panics::outlived();
             let shard = &this.place.shard;
             shard.counters.panics.add(1);
             tracing::error!(
+                target: panics::TARGET,
                 shard = shard.id,
                 "a connection's task panicked and was ended; please report the message above"
             );

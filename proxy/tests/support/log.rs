@@ -15,11 +15,29 @@ pub(super) struct Log {
 #[derive(Debug, Default)]
 struct Said {
     text: String,
+    reader: Reader,
     /// Whether nothing more will come.
     is_all: bool,
 }
 
+/// What whoever reads the log does after the next line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Reads on.
+    #[default]
+    Reads,
+    /// Reads no more, and keeps the pipe.
+    Stalls,
+    /// Closes the pipe.
+    Leaves,
+}
+
 impl Log {
+    /// Has the reader do so from the next line on.
+    pub(super) fn reader(&self, reader: Reader) {
+        self.said().reader = reader;
+    }
+
     /// Follows a pipe to its end.
     pub(super) fn of(pipe: impl Read + Send + 'static) -> Arc<Self> {
         let log = Arc::new(Self::default());
@@ -61,6 +79,11 @@ impl Log {
             said.text.push_str(&String::from_utf8_lossy(&line));
             said.text.push('\n');
             self.grown.notify_all();
+            if said.reader == Reader::Leaves {
+                break;
+            }
+            let stalled = |said: &mut Said| said.reader == Reader::Stalls;
+            drop(self.grown.wait_while(said, stalled));
         }
         self.said().is_all = true;
         self.grown.notify_all();

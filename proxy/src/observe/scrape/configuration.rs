@@ -2,7 +2,7 @@
 
 use admin::metrics::{Exposition, Labels};
 use admin_types::dump::SourceKind;
-use xds::model::{Kind, Model};
+use xds::model::{Kind, Listener, Model};
 
 use super::Scrape;
 use super::names::Names;
@@ -35,6 +35,7 @@ impl Scrape<'_> {
             family.number(&none.with("type", kind.category()), count);
         }
         self.binds(names, out);
+        self.certificates(out);
         self.controller(out);
     }
 
@@ -47,6 +48,20 @@ impl Scrape<'_> {
                 .iter()
                 .any(|down| Interned::bind(*down) == *id);
             family.number(labels, u64::from(!is_down));
+        }
+    }
+
+    fn certificates(&self, out: &mut Exposition) {
+        let help = "When the first of a listener's certificates expires, in Unix time.";
+        let mut family = out.gauge("certificate_expiry_timestamp_seconds", help);
+        for bind in self.snapshot.binds.iter().flatten() {
+            let gateway = Labels::none().with("gateway", &bind.gateway);
+            for listener in &bind.listeners {
+                let known = self.model.listeners.get(&listener.key);
+                if let Some(expiry) = known.and_then(first_expiry) {
+                    family.number(&gateway.with("listener", listener.key.as_str()), expiry);
+                }
+            }
         }
     }
 
@@ -75,6 +90,13 @@ impl Scrape<'_> {
             family.number(&labels(&state.kind), refused);
         }
     }
+}
+
+fn first_expiry(listener: &Listener) -> Option<u64> {
+    let certificates = listener.protocol.tls()?.certificates.iter();
+    let first = certificates.filter_map(translate::expiry::of).min()?;
+    // What expired before 1970 expired long ago.
+    Some(u64::try_from(first.as_second()).unwrap_or_default())
 }
 
 fn count(model: &Model, kind: Kind) -> usize {

@@ -1,0 +1,187 @@
+//! The way of the program's own log to stderr, which may be slow, stuck or gone.
+//!
+//! Shards log too, and so does the thread that answers probes: none of them may wait for whoever
+//! reads stderr, or end because nobody does. Lines gather here and a thread writes them; those that
+//! find no room are dropped, and a line of the thread's own, behind those that did, says how many.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "the lock is held to copy a line, never to write, and a thread of its own waits"
+)]
+
+use std::io::{self, Write};
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+
+use crate::args::LogFormat;
+use crate::limits::{LOG_STOP_PATIENCE, PROGRAM_LOG_BYTES, PROGRAM_LOG_KEPT_BYTES};
+
+/// Takes lines: what `tracing` writes to.
+#[derive(Debug, Default)]
+pub struct ProgramLog {
+    format: LogFormat,
+    pending: Mutex<Pending>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    lines: Vec<u8>,
+    dropped: u64,
+    stopping: bool,
+}
+
+/// What there is to write.
+struct Taken {
+    lines: Vec<u8>,
+    /// How many more there would be.
+    dropped: u64,
+}
+
+impl ProgramLog {
+    /// One whose lines have this form.
+    #[must_use]
+    pub fn new(format: LogFormat) -> Self {
+        Self {
+            format,
+            ..Self::default()
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for lines, and takes them in exchange for an empty buffer; none at the end.
+    fn take(&self, empty: Vec<u8>) -> Option<Taken> {
+        let waiting = self.news.wait_while(self.pending(), |pending| {
+            pending.lines.is_empty() && !pending.stopping
+        });
+        let mut pending = waiting.unwrap_or_else(PoisonError::into_inner);
+        let lines = mem::replace(&mut pending.lines, empty);
+        let dropped = mem::take(&mut pending.dropped);
+        (!lines.is_empty()).then_some(Taken { lines, dropped })
+    }
+
+    fn drop_lines(&self, lines: u64) {
+        self.pending().dropped += lines;
+    }
+}
+
+impl Write for &ProgramLog {
+    /// Takes a line whole, or drops it.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut pending = self.pending();
+        if pending.lines.len() + line.len() > PROGRAM_LOG_BYTES {
+            pending.dropped += 1;
+        } else {
+            pending.lines.extend_from_slice(line);
+            self.news.notify_one();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+pub struct ProgramLogWriter {
+    log: Arc<ProgramLog>,
+    thread: ThreadId,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
+}
+
+impl ProgramLogWriter {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system starts no more threads.
+    pub fn spawn(log: Arc<ProgramLog>, output: impl Write + Send + 'static) -> io::Result<Self> {
+        let (running, ended) = bounded(0);
+        let shared = Arc::clone(&log);
+        let thread = thread::Builder::new()
+            .name("program-log".to_owned())
+            .spawn(move || write_all(&shared, output, running))?;
+        let thread = thread.thread().id();
+        Ok(Self { log, thread, ended })
+    }
+
+    /// The thread, which alone may wait for the output.
+    #[must_use]
+    pub fn thread(&self) -> ThreadId {
+        self.thread
+    }
+
+    /// Writes what is left and ends the thread; gives up after `patience`, since a stuck output must
+    /// not keep the process. Whether all was written.
+    fn stop(&self, patience: Duration) -> bool {
+        self.log.pending().stopping = true;
+        self.log.news.notify_one();
+        self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
+    }
+}
+
+impl Drop for ProgramLogWriter {
+    /// Waits for the last lines, but not for long: where the process ends by a panic of its main
+    /// thread, they say so.
+    fn drop(&mut self) {
+        // There is no other place left to say that they were not taken.
+        let _ = self.stop(LOG_STOP_PATIENCE);
+    }
+}
+
+/// Writes until told to stop. A failed write costs its lines, never the thread: a full disk may have
+/// room again.
+fn write_all(log: &ProgramLog, mut output: impl Write, running: Sender<()>) {
+    let mut empty = Vec::new();
+    while let Some(Taken { mut lines, dropped }) = log.take(empty) {
+        let taken = lines.len();
+        if dropped > 0 {
+            lines.extend_from_slice(loss(log.format, dropped).as_bytes());
+        }
+        let written = output.write_all(&lines).and_then(|()| output.flush());
+        if written.is_err() {
+            lines.truncate(taken);
+            log.drop_lines(dropped + count(&lines));
+        }
+        lines.clear();
+        lines.shrink_to(PROGRAM_LOG_KEPT_BYTES);
+        empty = lines;
+    }
+    drop(running);
+}
+
+/// The line that says how many others were dropped, as `tracing` would have it. It is not `tracing`'s,
+/// since the filter in force may let no warning pass, and the lines to come leave no room for it.
+fn loss(format: LogFormat, lines: u64) -> String {
+    let mut time = String::new();
+    // It fails only where what it writes to does, and that is memory.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    match format {
+        LogFormat::Text => format!("{time}  WARN {LOSS_TARGET}: {LOSS} lines={lines}\n"),
+        LogFormat::Json => format!(
+            "{{\"timestamp\":\"{time}\",\"level\":\"WARN\",\"fields\":{{\"message\":\"{LOSS}\",\
+             \"lines\":{lines}}},\"target\":\"{LOSS_TARGET}\"}}\n"
+        ),
+    }
+}
+
+const LOSS: &str = "lines of this log were dropped, since stderr did not take them";
+const LOSS_TARGET: &str = module_path!();
+
+fn count(lines: &[u8]) -> u64 {
+    lines.split_inclusive(|byte| *byte == b'\n').count() as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+
+use super::{LOSS, LOSS_TARGET, ProgramLog, ProgramLogWriter, loss};
+use crate::args::LogFormat;
+use crate::limits::PROGRAM_LOG_BYTES;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An output whose every write waits for an answer.
+struct Output {
+    answers: Receiver<io::Result<()>>,
+    written: Sender<Vec<u8>>,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // What was begun is told before the answer, so that a test knows where the writer is.
+        let _ = self.written.send(bytes.to_vec());
+        self.answers.recv().unwrap_or(Ok(()))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct Bed {
+    log: Arc<ProgramLog>,
+    /// Dropped before the writer, which has every write succeed.
+    answers: Sender<io::Result<()>>,
+    written: Receiver<Vec<u8>>,
+    writer: ProgramLogWriter,
+}
+
+fn bed() -> Bed {
+    let (answers, answers_in) = unbounded();
+    let (written_out, written) = unbounded();
+    let output = Output {
+        answers: answers_in,
+        written: written_out,
+    };
+    let log = Arc::new(ProgramLog::default());
+    let writer = ProgramLogWriter::spawn(Arc::clone(&log), output).expect("a thread");
+    Bed {
+        log,
+        answers,
+        written,
+        writer,
+    }
+}
+
+fn say(bed: &Bed, line: &[u8]) {
+    (&*bed.log).write_all(line).expect("it never fails");
+}
+
+/// What is being written, once it is.
+fn writes(bed: &Bed) -> String {
+    let written = bed.written.recv_timeout(PATIENCE).expect("a write");
+    String::from_utf8(written).expect("text")
+}
+
+/// Says so many lines more than there is room for.
+fn floods(bed: &Bed, more: usize) {
+    let line = [&[b'x'; 1023][..], b"\n"].concat();
+    for _ in 0..LINES + more {
+        say(bed, &line);
+    }
+}
+
+/// Lines of a flood that find room.
+const LINES: usize = PROGRAM_LOG_BYTES / 1024;
+
+/// The number in the last line.
+fn told(written: &str) -> usize {
+    let line = written.lines().last().expect("a line");
+    let (said, lines) = line.split_once(" lines=").expect("it tells");
+    assert!(said.ends_with(LOSS), "{line}");
+    lines.parse().expect("a number")
+}
+
+#[test]
+fn lines_arrive_in_order_and_the_end_waits_for_them() {
+    let bed = bed();
+    for line in ["one\n", "two\n", "three\n"] {
+        say(&bed, line.as_bytes());
+    }
+    drop(bed.answers);
+    assert!(bed.writer.stop(PATIENCE));
+    let said: Vec<u8> = bed.written.iter().flatten().collect();
+    assert_eq!(said, b"one\ntwo\nthree\n");
+}
+
+#[test]
+fn an_output_that_is_stuck_makes_nobody_wait_and_holds_no_more_than_its_bound() {
+    let bed = bed();
+    say(&bed, b"first\n");
+    assert_eq!(writes(&bed), "first\n");
+    floods(&bed, 5);
+    assert_eq!(bed.log.pending().lines.len(), PROGRAM_LOG_BYTES);
+    assert_eq!(bed.log.pending().dropped, 5);
+    assert!(!bed.writer.stop(Duration::ZERO), "it is stuck");
+}
+
+#[test]
+fn each_write_of_a_flood_that_lasts_says_how_many_lines_it_lacks() {
+    let bed = bed();
+    say(&bed, b"first\n");
+    assert_eq!(writes(&bed), "first\n");
+    for dropped in [5, 1, 7] {
+        // It begins before the write before it is over, so there is never room for a line.
+        floods(&bed, dropped);
+        bed.answers.send(Ok(())).expect("it listens");
+        let written = writes(&bed);
+        assert_eq!(told(&written), dropped);
+        assert_eq!(written.lines().count(), LINES + 1);
+    }
+    say(&bed, b"last\n");
+    bed.answers.send(Ok(())).expect("it listens");
+    assert_eq!(writes(&bed), "last\n");
+}
+
+#[test]
+fn a_write_that_fails_loses_no_count() {
+    let bed = bed();
+    let broken = || Err(io::Error::from(io::ErrorKind::BrokenPipe));
+    say(&bed, b"first\n");
+    writes(&bed);
+    floods(&bed, 5);
+    bed.answers.send(broken()).expect("it listens");
+    assert_eq!(told(&writes(&bed)), 1 + 5);
+    bed.answers.send(broken()).expect("it listens");
+    say(&bed, b"found\n");
+    let found = writes(&bed);
+    assert_eq!(
+        (found.lines().next(), told(&found)),
+        (Some("found"), 1 + 5 + LINES)
+    );
+}
+
+#[test]
+fn the_line_about_lost_ones_looks_like_any_other() {
+    for format in [LogFormat::Text, LogFormat::Json] {
+        let log = Arc::new(ProgramLog::default());
+        let like = tracing_subscriber::fmt()
+            .with_writer(Arc::clone(&log))
+            .with_ansi(false);
+        let warn = || tracing::warn!(target: LOSS_TARGET, lines = 7, "{LOSS}");
+        match format {
+            LogFormat::Text => tracing::subscriber::with_default(like.finish(), warn),
+            LogFormat::Json => tracing::subscriber::with_default(like.json().finish(), warn),
+        }
+        let like = String::from_utf8(log.pending().lines.clone()).expect("text");
+        let without_time = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "0");
+        assert_eq!(without_time(&loss(format, 7)), without_time(&like));
+        assert!(loss(format, 7).contains('7'));
+    }
+}
+
+#[test]
+fn the_last_lines_are_waited_for_also_where_the_writer_is_only_dropped() {
+    let bed = bed();
+    say(&bed, b"the last\n");
+    drop(bed.answers);
+    drop(bed.writer);
+    assert_eq!(
+        bed.written.try_iter().flatten().collect::<Vec<_>>(),
+        b"the last\n"
+    );
+}
+
+#[test]
+fn an_output_that_fails_costs_its_lines_and_not_the_thread() {
+    let bed = bed();
+    let broken = io::Error::from(io::ErrorKind::BrokenPipe);
+    bed.answers.send(Err(broken)).expect("it listens");
+    say(&bed, b"lost\nlost as well\n");
+    bed.written.recv_timeout(PATIENCE).expect("it was tried");
+    say(&bed, b"found\n");
+    let found = writes(&bed);
+    assert!(found.starts_with("found\n"), "{found}");
+    assert_eq!(told(&found), 2);
+    drop(bed.answers);
+    assert!(bed.writer.stop(PATIENCE));
+}

@@ -1,0 +1,74 @@
+//! A panic is told by the program's log, and the thread that panicked waits for nobody.
+
+use std::io::{self, Write};
+use std::panic;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use proxy::observe::panics;
+use proxy::observe::program_log::{ProgramLog, ProgramLogWriter};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An output that is stuck until it is told to go on, and then panics.
+struct Output {
+    goes_on: Receiver<()>,
+    written: Sender<Vec<u8>>,
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.written.send(bytes.to_vec());
+        let _ = self.goes_on.recv();
+        panic!("of the output");
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One test: there is one hook in a process.
+#[test]
+fn a_panic_is_told_by_the_log_but_for_one_of_its_own_thread() {
+    let (told_at_once, at_once) = channel();
+    panic::set_hook(Box::new(move |panic| {
+        let _ = told_at_once.send(panic.to_string());
+    }));
+    let (go_on, goes_on) = channel();
+    let (written_out, written) = channel();
+    let output = Output {
+        goes_on,
+        written: written_out,
+    };
+    let log = Arc::new(ProgramLog::default());
+    let writer = ProgramLogWriter::spawn(Arc::clone(&log), output).expect("a thread");
+    tracing_subscriber::fmt()
+        .with_writer(log)
+        .with_ansi(false)
+        .init();
+    panics::tell_by_log(&writer);
+
+    let panics = || thread::Builder::new().name("some".to_owned());
+    let panics = || panics().spawn(|| panic!("of a {}", "thread"));
+    let first = panics().expect("a thread").join();
+    let line = written.recv_timeout(PATIENCE);
+    // The output is stuck in that line now.
+    let second = panics().expect("a thread").join();
+    let others_at_once = at_once.try_recv();
+    go_on.send(()).expect("it waits");
+    let own_at_once = at_once.recv_timeout(PATIENCE);
+    // From here on a failure is told by the test's own thread again.
+    drop(panic::take_hook());
+
+    assert!(first.is_err() && second.is_err());
+    let line = String::from_utf8(line.expect("a line")).expect("text");
+    let place = concat!("ERROR proxy::panic: panicked at ", file!(), ":");
+    assert!(line.contains(place), "{line}");
+    assert!(line.contains(": of a thread thread=\"some\""), "{line}");
+    assert!(others_at_once.is_err(), "{others_at_once:?}");
+    let own = own_at_once.expect("the thread of the log says it");
+    assert!(own.ends_with("of the output"), "{own}");
+}

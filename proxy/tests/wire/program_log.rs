@@ -1,0 +1,53 @@
+//! Whoever reads the program's log may stop or leave: nobody waits for them, and nothing ends.
+
+use crate::support::{
+    Driver, Gateway, GatewayBuilder, Reader, Signal, client, gateway, on_both_drivers, origin,
+};
+
+/// A gateway that is to end soon once it is told to.
+fn quick(driver: Driver) -> GatewayBuilder {
+    gateway(driver)
+        .argument("--drain-accept=100ms")
+        .argument("--drain-deadline=20s")
+}
+
+/// Changes the configuration, which logs lines, and sees that each change is in force.
+fn changes(gateway: &mut Gateway, mut builder: GatewayBuilder) {
+    for name in ["second", "third", "fourth"] {
+        let address = gateway.adds_port();
+        builder = builder
+            .listener(name)
+            .rule_of(name, "{backendRefs: [{@origin}]}");
+        gateway.reconfigure(&builder);
+        gateway.waits_until_listening_on(address);
+        client(address).gets("/").expects(200);
+    }
+}
+
+on_both_drivers! {
+    fn a_log_that_nobody_takes_any_more_ends_nothing(driver) {
+        let origin = origin();
+        let builder = quick(driver).routes_to(&origin);
+        let mut gateway = builder.clone().start();
+        gateway.log_reader(Reader::Leaves);
+        changes(&mut gateway, builder);
+        gateway.client().gets("/").expects(200);
+        gateway.signal(Signal::Term);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0));
+    }
+
+    fn a_log_that_is_not_read_holds_up_no_request(driver) {
+        // Their lines are several times what fits into a pipe.
+        const CONNECTIONS: usize = 2000;
+        let origin = origin();
+        let builder = quick(driver).routes_to(&origin).environment("RUST_LOG", "trace");
+        let mut gateway = builder.clone().start();
+        gateway.log_reader(Reader::Stalls);
+        for _ in 0..CONNECTIONS {
+            gateway.client().gets("/").expects(200);
+        }
+        changes(&mut gateway, builder);
+        gateway.signal(Signal::Term);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0));
+    }
+}
