@@ -72,6 +72,25 @@ impl Channel {
         }
     }
 
+    /// As [`Channel::read`], but of a socket no more than [`Stream::read_some`] does.
+    ///
+    /// # Errors
+    /// The peer broke off.
+    pub(crate) async fn read_some(&self, buffer: &mut Buffer) -> io::Result<usize> {
+        match self {
+            Self::Socket(stream) => stream.read_some(buffer).await,
+            Self::H2(stream) => stream.read(buffer, h2::Reads::ToTheEnd).await,
+        }
+    }
+
+    /// Takes what has come behind a read that has filled the buffer.
+    pub(crate) fn read_on(&self, buffer: &mut Buffer) -> usize {
+        match self {
+            Self::Socket(stream) => stream.read_on(buffer),
+            Self::H2(_) => 0,
+        }
+    }
+
     /// As [`Channel::read`], ended by a cancellation with `ECANCELED`.
     ///
     /// # Errors

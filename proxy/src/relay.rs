@@ -1,7 +1,8 @@
 //! Moves one message body from one channel to another, in whichever framing the other side needs.
 //!
 //! One buffer, one read or one send under way: a receiver that takes nothing stops the sender. The
-//! payload stays where it was read; framing is written around it.
+//! payload stays where it was read; framing is written around it. The rest of a long body goes from
+//! socket to socket, where nobody has to see it.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,10 @@ use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
 use crate::http::head::Framing;
 use crate::limits::{BYTES_PER_POLL, CLIENT_LOOK};
-use crate::net::{Buffer, CancelHandle, Stream};
+use crate::net::{Buffer, CancelHandle, Pipes, Stream};
 use crate::shard::deadline::{Deadline, Expiry};
+
+mod splice;
 
 /// How a body is delimited on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +41,7 @@ impl Outward {
 pub(crate) enum Reads {
     /// It ends with bytes, or with the connection.
     ToTheEnd,
-    /// `Deadline::cancel_read` ends it too; that costs some bookkeeping a read.
+    /// `Deadline::cancel_read` ends it too; that costs some bookkeeping per read.
     Cancelable,
     /// It ends also where the receiver is found to have left.
     WhileWanted,
@@ -111,6 +114,20 @@ pub(crate) struct Relay<'a> {
     pub(crate) min_rate: u32,
     /// Whether a read can be ended from our side.
     pub(crate) reads: Reads,
+    /// What a long body may pass through that nobody taps, if both its sockets are used for nothing
+    /// else meanwhile.
+    pub(crate) pipes: Option<&'a Pipes>,
+}
+
+/// What of a body comes behind a piece of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// Nothing: it is done.
+    Nothing,
+    /// More, some time.
+    Later,
+    /// More, which is sent at once by another way.
+    AtOnce,
 }
 
 /// What a relay has moved so far.
@@ -143,6 +160,22 @@ impl Tap for () {
 }
 
 impl Relay<'_> {
+    /// Decodes what came of a body with its head, and what has come behind that in the meantime unless
+    /// it is to go another way.
+    ///
+    /// # Errors
+    /// The body's framing is broken.
+    pub(crate) fn first(
+        &self,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+    ) -> Result<Decoded, BodyError> {
+        if self.bypass(decoder, buffer.len()).is_none() {
+            self.from.stream.read_on(buffer);
+        }
+        decoder.decode(buffer.filled_mut())
+    }
+
     /// Sends the rest of a body as it comes; `first` is what was decoded at the front of `buffer`.
     /// What `out` holds goes first, and `out` ends empty. Bytes behind the body's end stay in
     /// `buffer`.
@@ -168,20 +201,30 @@ impl Relay<'_> {
                     .unwrap_or_default(),
             );
             let done = piece.done;
-            let (segment, sent) = self.send(out, buffer, decoder, piece, moved).await;
-            // Whoever looked has it: it is not sent from here again.
-            buffer.consume(segment.consumed);
-            sent?;
-            if done {
-                return Ok(());
+            if let Some(bypass) = self.bypass(decoder, 0) {
+                since_turn += self
+                    .send_past(bypass, out, buffer, decoder, piece, moved)
+                    .await?;
+                if decoder.is_done() {
+                    return Ok(());
+                }
+            } else {
+                let (segment, sent) = self.send(out, buffer, decoder, piece, moved).await;
+                // Whoever looked has it: it is not sent from here again.
+                buffer.consume(segment.consumed);
+                sent?;
+                if done {
+                    return Ok(());
+                }
+                since_turn += segment.consumed;
             }
-            since_turn += segment.consumed;
             if since_turn >= BYTES_PER_POLL {
                 since_turn = 0;
                 self.from.deadline.give_way().await;
+                self.check_time()?;
             }
             buffer.make_room();
-            piece = if self.fill(buffer, handle.clone()).await? == 0 {
+            piece = if self.fill(buffer, handle.clone(), decoder).await? == 0 {
                 decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
                 self.from.stream.hand_over_trailers(decoder);
                 Decoded {
@@ -201,8 +244,25 @@ impl Relay<'_> {
     /// Sends what `out` holds and the payload at the front of `buffer`, in one piece where our
     /// framing fits into the room around it. Consumes nothing that was not framing, so that the
     /// payload can be sent again.
-    pub(crate) async fn send(
+    pub(crate) fn send(
         &self,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &BodyDecoder,
+        piece: Decoded,
+        moved: &mut Moved,
+    ) -> impl Future<Output = (Segment, Result<(), RelayError>)> {
+        let behind = if piece.done {
+            Behind::Nothing
+        } else {
+            Behind::Later
+        };
+        self.send_before(behind, out, buffer, decoder, piece, moved)
+    }
+
+    async fn send_before(
+        &self,
+        behind: Behind,
         out: &mut Vec<u8>,
         buffer: &mut Buffer,
         decoder: &BodyDecoder,
@@ -220,17 +280,17 @@ impl Relay<'_> {
             segment.consumed -= piece.payload.start;
         }
         let sent = self
-            .send_framed(out, buffer, decoder, piece.done, &mut segment, moved)
+            .send_framed(behind, out, buffer, decoder, &mut segment, moved)
             .await;
         (segment, sent)
     }
 
     async fn send_framed(
         &self,
+        behind: Behind,
         out: &mut Vec<u8>,
         buffer: &mut Buffer,
         decoder: &BodyDecoder,
-        done: bool,
         segment: &mut Segment,
         moved: &mut Moved,
     ) -> Result<(), RelayError> {
@@ -239,14 +299,23 @@ impl Relay<'_> {
             Channel::Socket(socket) => socket,
             Channel::H2(stream) => {
                 let payload = buffer.filled().get(..segment.payload).unwrap_or_default();
-                let end = done.then(|| decoder.trailers());
+                let end = (behind == Behind::Nothing).then(|| decoder.trailers());
                 self.to.arm(Expiry::Disconnect);
                 let sent = Box::pin(stream.send(payload, end)).await;
                 self.to.deadline.disarm();
                 return sent.map_err(|_| self.receiver_failure());
             }
         };
-        if self.outward == Outward::Chunked && segment.payload > 0 {
+        let ends_in_chunk = self.outward == Outward::Chunked && behind == Behind::Nothing;
+        if segment.payload == 0 && behind != Behind::AtOnce {
+            // What is all ours goes from where it was written: the buffer may be cold.
+            if ends_in_chunk {
+                encode::last_chunk(out, decoder.trailers());
+            }
+            return self.send_alone(socket, out).await;
+        }
+        if self.outward == Outward::Chunked {
+            debug_assert!(segment.payload > 0, "an empty chunk would be the last");
             encode::chunk_head(out, segment.payload);
         }
         if buffer.prepend(out) {
@@ -258,10 +327,8 @@ impl Relay<'_> {
         }
         let mut end = segment.front + segment.payload;
         if self.outward == Outward::Chunked {
-            if segment.payload > 0 {
-                out.extend_from_slice(encode::CHUNK_END);
-            }
-            if done {
+            out.extend_from_slice(encode::CHUNK_END);
+            if ends_in_chunk {
                 encode::last_chunk(out, decoder.trailers());
             }
             if buffer.put_behind(end, &mut segment.consumed, out) {
@@ -270,8 +337,12 @@ impl Relay<'_> {
             }
         }
         if end > 0 {
+            let ahead = match behind {
+                Behind::Nothing | Behind::Later => 0,
+                Behind::AtOnce => socket.send_ahead(buffer.filled().get(..end).unwrap_or_default()),
+            };
             self.to.arm(Expiry::Disconnect);
-            let sent = socket.write(buffer, 0..end).await;
+            let sent = socket.write(buffer, ahead..end).await;
             self.to.deadline.disarm();
             sent.map_err(|_| self.receiver_failure())?;
         }
@@ -293,6 +364,7 @@ impl Relay<'_> {
         &self,
         buffer: &mut Buffer,
         handle: Option<CancelHandle>,
+        decoder: &BodyDecoder,
     ) -> Result<usize, RelayError> {
         // An answer can still go to a sender that gave nothing for too long.
         self.from.arm(Expiry::StopReading);
@@ -307,6 +379,7 @@ impl Relay<'_> {
         }
         let read = match handle {
             Some(handle) => stream.read_until_canceled(buffer, handle).await,
+            None if self.bypass(decoder, 0).is_some() => stream.read_some(buffer).await,
             None => stream.read(buffer).await,
         };
         self.from.deadline.disarm();
@@ -336,6 +409,14 @@ impl Relay<'_> {
         let announced = moved.payload.saturating_add(decoder.announced());
         match self.limit {
             Some(limit) if announced > limit => Err(RelayError::TooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    /// No deadline of an operation ends what never has to wait.
+    fn check_time(&self) -> Result<(), RelayError> {
+        match self.from.until {
+            Some(until) if Instant::now() >= until => Err(RelayError::SenderStalled),
             _ => Ok(()),
         }
     }

@@ -148,7 +148,8 @@ impl<'a> Attempt<'a> {
                 }
                 connection
             } else {
-                self.connect(shard, proxied.clone(), trace).await?
+                // In a box: each request would carry the room for what few need.
+                Box::pin(self.connect(shard, proxied.clone(), trace)).await?
             };
             let used = connection.used;
             match self.over(connection, exchange, upload, tries).await {
@@ -209,7 +210,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<After, Ended> {
         exchange.write_head(self.drawn, &connection.stream)?;
         let shard = exchange.shard;
-        let mut buffer = shard.buffers.take();
+        let mut buffer = shard.buffers.take_small();
         let mut download = Download {
             attempt: self,
             connection: &connection,
@@ -261,6 +262,7 @@ async fn half_duplex(
         limit: attempt.body_limit(),
         min_rate: 0,
         reads: Reads::ToTheEnd,
+        pipes: None,
     };
     let sent = match connection.stream.as_h2() {
         // What follows is the tunnel's, and not the end.

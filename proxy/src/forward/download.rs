@@ -100,7 +100,7 @@ impl Download<'_, '_> {
                 }
             }
             self.buffer.make_room();
-            let read = self.connection.stream.read(self.buffer).await;
+            let read = self.connection.stream.read_some(self.buffer).await;
             if self.connection.deadline.expired() {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
@@ -143,6 +143,9 @@ impl Download<'_, '_> {
             };
             let said = (response.status(), response.headers());
             take_in(said, follows, asked, &side.limits, side.out, side.response)?;
+            if self.buffer.room() < side.out.len() {
+                self.buffer.grow();
+            }
             if !self.buffer.append(side.out) {
                 let kind = FailureKind::UpstreamGarbage;
                 return Err(Failure::because(kind, "head_too_large"));
@@ -251,14 +254,6 @@ impl Download<'_, '_> {
         self.buffer.consume(length);
         side.decoder
             .reset(self.connection.stream.body_framing(framing));
-        // Nothing has been sent yet, so a body that is broken from the start can still be a 502.
-        let first = side
-            .decoder
-            .decode(self.buffer.filled_mut())
-            .map_err(|error| Failure::because(FailureKind::UpstreamGarbage, error.reason()))?;
-        side.record.status = side.response.status;
-        side.record.answered = true;
-        let switched = side.response.status == 101;
         let relay = Relay {
             from: self.attempt.download_side(self.connection),
             to: side.client,
@@ -266,7 +261,16 @@ impl Download<'_, '_> {
             limit: None,
             min_rate: 0,
             reads: Reads::WhileWanted,
+            // While a request is on its way, its sockets have to wait for it.
+            pipes: uploaded().then_some(&shard.pipes),
         };
+        // Nothing has been sent yet, so a body that is broken from the start can still be a 502.
+        let first = relay
+            .first(self.buffer, side.decoder)
+            .map_err(|error| Failure::because(FailureKind::UpstreamGarbage, error.reason()))?;
+        side.record.status = side.response.status;
+        side.record.answered = true;
+        let switched = side.response.status == 101;
         if switched && side.begin_tunnel().await? {
             return Ok(Responded::Switched);
         }

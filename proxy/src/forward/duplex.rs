@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 
 use crate::channel::Channel;
 use crate::failure::{Failure, FailureKind};
@@ -41,6 +41,7 @@ pub(super) async fn run(
         limit: attempt.body_limit(),
         min_rate,
         reads: Reads::Cancelable,
+        pipes: None,
     };
     tell_to_go_on(exchange, upload)
         .await
@@ -75,7 +76,7 @@ pub(super) async fn run(
                 .await
                 .map_err(Ended::Final)
         };
-        first_until_second(sending, receiving, || {
+        first_until_second(pin!(sending), pin!(receiving), || {
             reading.cancel_read();
             connection.stream.disconnect();
         })
@@ -188,11 +189,10 @@ impl Uploaded {
 /// Runs both to their ends; where the second one ends first, `stop` sees to it that the first one
 /// does too. Neither is dropped before: the kernel has their buffers.
 async fn first_until_second<T>(
-    first: impl Future<Output = ()>,
-    second: impl Future<Output = T>,
+    mut first: Pin<&mut impl Future<Output = ()>>,
+    mut second: Pin<&mut impl Future<Output = T>>,
     stop: impl FnOnce(),
 ) -> T {
-    let (mut first, mut second) = (pin!(first), pin!(second));
     let mut sending = true;
     let result = poll_fn(|context| {
         if sending && first.as_mut().poll(context).is_ready() {

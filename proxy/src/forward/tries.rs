@@ -76,7 +76,8 @@ impl<'a> Tries<'a> {
             wait = wait.min(left);
         }
         if wait > Duration::ZERO {
-            monoio::time::sleep(wait).await;
+            // In a box: the runtime's timer is large, and few requests are tried again.
+            Box::pin(monoio::time::sleep(wait)).await;
         }
         match self.left() {
             Some(Duration::ZERO) => Err(FailureKind::RequestTimeout.into()),

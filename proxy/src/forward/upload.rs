@@ -104,15 +104,13 @@ impl Upload {
         // Whatever an earlier try wrote in front is done with.
         buffer.consume(self.sent.front);
         self.moved = Moved::default();
-        if self.sent.front == 0 {
-            let payload = buffer
-                .filled()
-                .get(self.first.payload.clone())
-                .unwrap_or_default();
-            self.mirrors
-                .drain(..)
-                .for_each(|mut feed| feed.all(payload));
-        }
+        let payload = buffer
+            .filled()
+            .get(self.first.payload.clone())
+            .unwrap_or_default();
+        self.mirrors
+            .drain(..)
+            .for_each(|mut feed| feed.all(payload));
         let first = std::mem::take(&mut self.first);
         let (segment, sent) = relay
             .send(out, buffer, decoder, first, &mut self.moved)

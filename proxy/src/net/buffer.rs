@@ -2,17 +2,21 @@
 //!
 //! A head that we write anew goes into the room in front of the body bytes that arrived with the
 //! old one, so that a message is sent in one piece and its body is never copied.
+//!
+//! What is waited for is waited for in a small buffer, which grows when more comes than it holds:
+//! the large ones are few, and the processor's cache keeps them.
 
 #![expect(unsafe_code, reason = "buffers are lent to the kernel")]
 
-use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::rc::Rc;
 
 use monoio::buf::{IoBuf, IoBufMut};
 
-use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, POOLED_BUFFERS};
+use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, SMALL_BUFFER_BYTES};
 use crate::memory;
+use crate::shelf::Shelf;
 
 /// Bytes that were read and not sent on yet. Its memory is left untouched until bytes arrive, so
 /// a buffer that waits costs address space alone.
@@ -25,16 +29,19 @@ pub struct Buffer {
     /// One past the last byte that was ever written: from the headroom's end up to here all of the
     /// memory is initialised.
     written: usize,
+    /// The pool that it was taken from.
+    pool: Option<Rc<BufferPool>>,
 }
 
 impl Default for Buffer {
-    /// A buffer without memory, which stands for one that the kernel has.
+    /// A buffer without memory, which takes the place of one while the kernel has it.
     fn default() -> Self {
         Self {
             memory: Box::new([]),
             start: 0,
             end: 0,
             written: 0,
+            pool: None,
         }
     }
 }
@@ -43,12 +50,44 @@ impl Buffer {
     /// An empty buffer with room for a whole read and for a head in front of it.
     #[must_use]
     pub fn with_room() -> Self {
-        let memory = Box::new_uninit_slice(BUFFER_HEADROOM_BYTES + BUFFER_BYTES);
+        Self::of(BUFFER_BYTES)
+    }
+
+    fn of(room: usize) -> Self {
         Self {
-            memory,
+            memory: Box::new_uninit_slice(BUFFER_HEADROOM_BYTES + room),
             start: BUFFER_HEADROOM_BYTES,
             end: BUFFER_HEADROOM_BYTES,
             written: BUFFER_HEADROOM_BYTES,
+            pool: None,
+        }
+    }
+
+    fn is_small(&self) -> bool {
+        self.memory.len() == BUFFER_HEADROOM_BYTES + SMALL_BUFFER_BYTES
+    }
+
+    /// Becomes a large buffer with the same bytes, if it is a small one of a pool.
+    pub fn grow(&mut self) {
+        if !self.is_small() {
+            return;
+        }
+        if let Some(pool) = self.pool.take() {
+            let mut large = pool.take();
+            let fits = large.append(self.filled());
+            debug_assert!(fits, "a large buffer has the room of a small one");
+            pool.put(std::mem::replace(self, large));
+        }
+    }
+
+    /// Becomes a small buffer, if it is a large one of a pool and has no bytes.
+    pub fn shrink(&mut self) {
+        if self.is_small() || !self.is_empty() {
+            return;
+        }
+        if let Some(pool) = self.pool.take() {
+            let small = pool.take_small();
+            pool.put(std::mem::replace(self, small));
         }
     }
 
@@ -167,9 +206,13 @@ impl Buffer {
         self.memory.len() - self.end
     }
 
-    /// Moves what is left to the front where little room is behind it.
+    /// Sees to it that there is room behind what is left: moves that to the front where there is
+    /// little, or grows where there is none.
     pub fn make_room(&mut self) {
-        if self.room() < BUFFER_BYTES / 4 && self.start > BUFFER_HEADROOM_BYTES {
+        if self.room() == 0 && self.start <= BUFFER_HEADROOM_BYTES {
+            self.grow();
+        }
+        if self.room() < self.memory.len() / 4 && self.start > BUFFER_HEADROOM_BYTES {
             let length = self.len();
             self.memory
                 .copy_within(self.start..self.end, BUFFER_HEADROOM_BYTES);
@@ -239,48 +282,75 @@ unsafe impl IoBuf for Outgoing {
     }
 }
 
-/// Buffers that no connection uses at the moment, the one used last on top: it is still in the
-/// processor's cache.
+/// Buffers that no connection uses at the moment.
 #[derive(Default)]
 pub struct BufferPool {
-    free: RefCell<Vec<Buffer>>,
-    /// The fewest that were free at once since the last trim: so many nobody needed.
-    fewest: Cell<usize>,
+    large: Shelf<Buffer>,
+    small: Shelf<Buffer>,
 }
 
 impl BufferPool {
     /// An empty buffer.
     #[must_use]
-    pub fn take(&self) -> Buffer {
-        let mut free = self.free.borrow_mut();
-        let buffer = free.pop();
-        self.fewest.set(self.fewest.get().min(free.len()));
-        buffer.unwrap_or_else(Buffer::with_room)
+    pub fn take(self: &Rc<Self>) -> Buffer {
+        let buffer = self.large.take().unwrap_or_else(Buffer::with_room);
+        self.own(buffer)
+    }
+
+    /// An empty buffer to wait in.
+    #[must_use]
+    pub fn take_small(self: &Rc<Self>) -> Buffer {
+        let buffer = self.small.take();
+        self.own(buffer.unwrap_or_else(|| Buffer::of(SMALL_BUFFER_BYTES)))
+    }
+
+    fn own(self: &Rc<Self>, buffer: Buffer) -> Buffer {
+        Buffer {
+            pool: Some(Rc::clone(self)),
+            ..buffer
+        }
     }
 
     /// Gives a buffer back; whatever is in it is forgotten.
     pub fn put(&self, mut buffer: Buffer) {
         buffer.clear();
-        if buffer.room() > 0 {
-            self.free.borrow_mut().push(buffer);
+        buffer.pool = None;
+        if buffer.is_small() {
+            self.small.put(buffer);
+        } else if buffer.room() > 0 {
+            self.large.put(buffer);
         }
     }
 
     /// Frees what nobody has needed since the last time, but for a few. How many there were.
     pub fn trim(&self) -> usize {
-        let mut free = self.free.borrow_mut();
-        let unneeded = self.fewest.get().saturating_sub(POOLED_BUFFERS);
-        for mut buffer in free.drain(..unneeded) {
-            memory::discard(&mut buffer.memory);
-        }
-        self.fewest.set(free.len());
-        unneeded
+        let discard = |mut buffer: Buffer| memory::discard(&mut buffer.memory);
+        self.large.trim(discard) + self.small.trim(discard)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use super::{Buffer, BufferPool};
+    use crate::limits::{BUFFER_BYTES, BUFFER_HEADROOM_BYTES, POOLED_BUFFERS, SMALL_BUFFER_BYTES};
+
+    #[test]
+    fn a_buffer_grows_with_its_bytes_and_shrinks_without() {
+        let pool = Rc::new(BufferPool::default());
+        let mut buffer = pool.take_small();
+        assert!(buffer.append(&vec![b'x'; SMALL_BUFFER_BYTES]));
+        assert_eq!(buffer.room(), 0);
+        buffer.make_room();
+        assert_eq!(buffer.filled(), vec![b'x'; SMALL_BUFFER_BYTES]);
+        assert_eq!(buffer.room(), BUFFER_BYTES - SMALL_BUFFER_BYTES);
+        buffer.shrink();
+        assert!(!buffer.is_small(), "it has bytes");
+        buffer.consume(SMALL_BUFFER_BYTES);
+        buffer.shrink();
+        assert_eq!(buffer.room(), SMALL_BUFFER_BYTES);
+    }
 
     #[test]
     fn a_head_goes_in_front_of_the_body_it_came_with() {
@@ -295,8 +365,9 @@ mod tests {
     fn what_does_not_fit_changes_nothing() {
         let mut buffer = Buffer::with_room();
         assert!(buffer.append(b"x"));
-        assert!(!buffer.prepend(&[b'y'; crate::limits::BUFFER_HEADROOM_BYTES + 1]));
-        assert!(!buffer.append(&vec![b'y'; crate::limits::BUFFER_BYTES]));
+        assert!(!buffer.prepend(&[b'y'; BUFFER_HEADROOM_BYTES + 1]));
+        let too_much = buffer.room() + 1;
+        assert!(!buffer.append(&vec![b'y'; too_much]));
         assert_eq!(buffer.filled(), b"x");
     }
 
@@ -343,17 +414,18 @@ mod tests {
     #[test]
     fn room_comes_back_when_bytes_are_consumed() {
         let mut buffer = Buffer::with_room();
-        assert!(buffer.append(&vec![b'x'; crate::limits::BUFFER_BYTES]));
+        let all = buffer.room();
+        assert!(buffer.append(&vec![b'x'; all]));
         assert_eq!(buffer.room(), 0);
-        buffer.consume(crate::limits::BUFFER_BYTES - 2);
+        buffer.consume(all - 2);
         buffer.make_room();
         assert_eq!(buffer.filled(), b"xx");
-        assert_eq!(buffer.room(), crate::limits::BUFFER_BYTES - 2);
+        assert_eq!(buffer.room(), all - 2);
     }
 
     #[test]
     fn a_pooled_buffer_is_empty() {
-        let pool = BufferPool::default();
+        let pool = Rc::new(BufferPool::default());
         let mut buffer = pool.take();
         assert!(buffer.append(b"secret"));
         pool.put(buffer);
@@ -362,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_pool_keeps_what_a_burst_needs_and_frees_it_after() {
-        let pool = BufferPool::default();
+        let pool = Rc::new(BufferPool::default());
         let burst = || {
             let taken: Vec<_> = (0..100).map(|_| pool.take()).collect();
             for buffer in taken {
@@ -374,6 +446,6 @@ mod tests {
         burst();
         assert_eq!(pool.trim(), 0, "and again");
         pool.put(pool.take());
-        assert_eq!(pool.trim(), 99 - crate::limits::POOLED_BUFFERS);
+        assert_eq!(pool.trim(), 99 - POOLED_BUFFERS);
     }
 }

@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use monoio::net::udp::UdpSocket;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::stream::shutdown;
+use super::descriptor::shutdown;
 
 /// A datagram socket.
 pub(crate) struct Datagrams {

@@ -3,13 +3,15 @@
 
 mod buffer;
 mod datagram;
+mod descriptor;
 mod secure;
 mod splice;
 mod stream;
 
 pub use buffer::{Buffer, BufferPool};
 pub(crate) use datagram::{Datagrams, Received};
+pub use descriptor::Liveness;
+pub(crate) use descriptor::{liveness, reset, shutdown};
 pub use secure::HandshakeError;
-pub(crate) use splice::{Pipe, Pipes, never_block};
-pub use stream::{CancelHandle, Canceller, Liveness, Stream};
-pub(crate) use stream::{liveness, reset, shutdown};
+pub(crate) use splice::{Pipe, Pipes, Unblocked, never_block};
+pub use stream::{CancelHandle, Canceller, Stream};

@@ -100,6 +100,9 @@ impl Secure {
     fn open(&self, plain: &mut Buffer) -> Result<usize, SessionError> {
         let mut state = self.state.borrow_mut();
         let State { session, incoming } = &mut *state;
+        if plain.room() < incoming.len() {
+            plain.grow();
+        }
         let opened = session.process(incoming, plain);
         if incoming.is_empty() {
             self.pool.put(std::mem::take(incoming));
@@ -111,7 +114,7 @@ impl Secure {
     pub(super) fn lend(&self) -> Buffer {
         let incoming = &mut self.state.borrow_mut().incoming;
         let mut lent = if incoming.is_empty() || Session::needs(incoming) {
-            self.pool.take()
+            self.pool.take_small()
         } else {
             std::mem::take(incoming)
         };
@@ -126,6 +129,7 @@ impl Secure {
         if incoming.is_empty() && !lent.is_empty() {
             self.pool.put(std::mem::replace(incoming, lent));
         } else {
+            incoming.grow();
             incoming.make_room();
             // A message that is too large is cut here, and then found to fill the buffer.
             let fits = lent.len().min(incoming.room());

@@ -5,9 +5,10 @@
 
 #![expect(unsafe_code, reason = "pipe2(2), fcntl(2) and splice(2)")]
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 
 use crate::limits::{SPLICE_PIPE_BYTES, SPLICE_PIPES};
 
@@ -17,10 +18,12 @@ pub(crate) struct Pipe {
     into: OwnedFd,
     /// Bytes that are in it.
     held: usize,
+    /// One of the shard's pipes for as long as it lives.
+    _counted: Rc<()>,
 }
 
 impl Pipe {
-    fn new() -> io::Result<Self> {
+    fn new(counted: Rc<()>) -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: the pointer names room for both descriptors.
         let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
@@ -32,7 +35,12 @@ impl Pipe {
         let (out, into) = unsafe { (OwnedFd::from_raw_fd(out), OwnedFd::from_raw_fd(into)) };
         // SAFETY: fcntl takes plain integers. A pipe that may not grow does with what it has.
         unsafe { libc::fcntl(into.as_raw_fd(), libc::F_SETPIPE_SZ, SPLICE_PIPE_BYTES) };
-        Ok(Self { out, into, held: 0 })
+        Ok(Self {
+            out,
+            into,
+            held: 0,
+            _counted: counted,
+        })
     }
 
     /// Whether no byte is in it.
@@ -40,16 +48,14 @@ impl Pipe {
         self.held == 0
     }
 
-    /// Takes what a socket has: how much, 0 at its end.
+    /// Takes what a socket has, and no more than `most` bytes: how much, 0 at its end.
     ///
     /// # Errors
     /// What splice(2) says; `WouldBlock` where there is nothing.
-    pub(crate) fn fill(&mut self, from: RawFd) -> io::Result<usize> {
-        let count = splice(
-            from,
-            self.into.as_raw_fd(),
-            SPLICE_PIPE_BYTES.unsigned_abs() as usize,
-        )?;
+    pub(crate) fn fill(&mut self, from: RawFd, most: u64) -> io::Result<usize> {
+        let room = SPLICE_PIPE_BYTES.unsigned_abs() as usize;
+        let most = usize::try_from(most).map_or(room, |most| most.min(room));
+        let count = splice(from, self.into.as_raw_fd(), most)?;
         self.held = self.held.saturating_add(count);
         Ok(count)
     }
@@ -85,23 +91,56 @@ fn splice(from: RawFd, to: RawFd, most: usize) -> io::Result<usize> {
 /// # Errors
 /// What fcntl(2) says.
 pub(crate) fn never_block(fd: RawFd) -> io::Result<()> {
-    // SAFETY: fcntl takes plain integers.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    // SAFETY: as above.
-    let set =
-        flags >= 0 && unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) } == 0;
-    if set {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    Unblocked::begin(fd).map(std::mem::forget)
+}
+
+/// A socket whose operations end with `WouldBlock` where they would wait; as it was before once this
+/// is dropped.
+pub(crate) struct Unblocked {
+    fd: RawFd,
+    flags: libc::c_int,
+}
+
+impl Unblocked {
+    /// Of a socket that is open until the end of it.
+    ///
+    /// # Errors
+    /// What fcntl(2) says.
+    pub(crate) fn begin(fd: RawFd) -> io::Result<Self> {
+        // SAFETY: fcntl takes plain integers.
+        let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        let unblocked = Self { fd, flags };
+        if flags >= 0 && (!unblocked.was_blocking() || set_flags(fd, flags | libc::O_NONBLOCK)) {
+            Ok(unblocked)
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
+
+    fn was_blocking(&self) -> bool {
+        self.flags & libc::O_NONBLOCK == 0
+    }
+}
+
+impl Drop for Unblocked {
+    fn drop(&mut self) {
+        if self.was_blocking() {
+            set_flags(self.fd, self.flags);
+        }
+    }
+}
+
+fn set_flags(fd: RawFd, flags: libc::c_int) -> bool {
+    // SAFETY: fcntl takes plain integers.
+    unsafe { libc::fcntl(fd, libc::F_SETFL, flags) == 0 }
 }
 
 /// The pipes of a shard.
 #[derive(Default)]
 pub(crate) struct Pipes {
     free: RefCell<Vec<Pipe>>,
-    made: Cell<usize>,
+    /// Shared with each pipe there is.
+    made: Rc<()>,
 }
 
 impl Pipes {
@@ -110,20 +149,16 @@ impl Pipes {
         if let Some(pipe) = self.free.borrow_mut().pop() {
             return Some(pipe);
         }
-        if self.made.get() >= SPLICE_PIPES {
-            return None;
-        }
-        let pipe = Pipe::new().ok()?;
-        self.made.set(self.made.get() + 1);
-        Some(pipe)
+        let made = Rc::strong_count(&self.made) - 1;
+        (made < SPLICE_PIPES)
+            .then(|| Pipe::new(Rc::clone(&self.made)).ok())
+            .flatten()
     }
 
     /// Gives a pipe back; one that still holds bytes is closed.
     pub(crate) fn put(&self, pipe: Pipe) {
         if pipe.is_empty() {
             self.free.borrow_mut().push(pipe);
-        } else {
-            self.made.set(self.made.get().saturating_sub(1));
         }
     }
 }
@@ -143,16 +178,18 @@ mod tests {
         let (towards, mut backend) = UnixStream::pair().expect("sockets");
         never_block(ours.as_raw_fd()).expect("a socket of ours");
         let mut pipe = Pipes::default().take().expect("a pipe");
-        let nothing = pipe.fill(ours.as_raw_fd()).expect_err("nothing was said");
+        let nothing = pipe
+            .fill(ours.as_raw_fd(), u64::MAX)
+            .expect_err("nothing was said");
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
         client.write_all(b"hello").expect("taken");
-        assert_eq!(pipe.fill(ours.as_raw_fd()).expect("bytes"), 5);
+        assert_eq!(pipe.fill(ours.as_raw_fd(), u64::MAX).expect("bytes"), 5);
         assert_eq!(pipe.empty(towards.as_raw_fd()).expect("taken"), 5);
         let mut back = [0; 5];
         backend.read_exact(&mut back).expect("bytes");
         assert_eq!(&back, b"hello");
         drop(client);
-        assert_eq!(pipe.fill(ours.as_raw_fd()).expect("an end"), 0);
+        assert_eq!(pipe.fill(ours.as_raw_fd(), u64::MAX).expect("an end"), 0);
     }
 
     #[test]
@@ -163,9 +200,10 @@ mod tests {
         let (mut client, ours) = UnixStream::pair().expect("sockets");
         client.write_all(b"secret").expect("taken");
         let mut used = taken.pop().expect("many");
-        used.fill(ours.as_raw_fd()).expect("bytes");
+        used.fill(ours.as_raw_fd(), u64::MAX).expect("bytes");
         pipes.put(used);
-        assert!(pipes.take().expect("another one").is_empty());
+        let another = pipes.take().expect("the closed one is not counted");
+        assert!(another.is_empty());
         assert!(pipes.take().is_none());
     }
 }

@@ -6,7 +6,7 @@
     reason = "sockets are read and written at once, and asked for what monoio has no call for"
 )]
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -14,10 +14,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::rc::Rc;
 
-use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt, CancelableAsyncReadRent};
+use monoio::buf::{IoBuf, IoBufMut};
+use monoio::io::{AsyncReadRent, AsyncWriteRent, CancelableAsyncReadRent};
 use monoio::net::{TcpStream, UnixStream};
 
 use super::buffer::Outgoing;
+use super::descriptor::{Liveness, liveness, reset, shutdown};
 use super::secure::{HandshakeError, Secure};
 use super::{Buffer, BufferPool};
 use crate::tls::session::Session;
@@ -29,22 +31,13 @@ pub struct Stream {
     fd: RawFd,
     socket: Socket,
     secure: Option<Box<Secure>>,
+    /// The error that came behind bytes, for whoever reads next; 0 is none.
+    broke: Cell<i32>,
 }
 
 enum Socket {
     Tcp(UnsafeCell<TcpStream>),
     Unix(UnsafeCell<UnixStream>),
-}
-
-/// What an idle socket looks like without taking a byte from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Liveness {
-    /// Open, nothing to read.
-    Quiet,
-    /// Open, bytes to read.
-    Readable,
-    /// Closed by the peer, or broken.
-    Gone,
 }
 
 /// Runs `$body` with `$socket` bound to the socket of `$stream`, whichever kind it is.
@@ -75,6 +68,7 @@ impl Stream {
             fd: socket.as_raw_fd(),
             socket: Socket::Tcp(UnsafeCell::new(socket)),
             secure: None,
+            broke: Cell::new(0),
         }
     }
 
@@ -85,6 +79,7 @@ impl Stream {
             fd: socket.as_raw_fd(),
             socket: Socket::Unix(UnsafeCell::new(socket)),
             secure: None,
+            broke: Cell::new(0),
         }
     }
 
@@ -154,14 +149,25 @@ impl Stream {
         Some(secure.with_session(look))
     }
 
-    /// Reads into the room behind the buffer's bytes; 0 at the end of the stream.
+    /// Reads what there is into the room behind the buffer's bytes, and waits in a small buffer until
+    /// there is something; 0 at the end of the stream.
     ///
     /// Like every operation here, it must be awaited to its end: the kernel has the buffer.
     ///
     /// # Errors
     /// What recv(2) says; `InvalidData` for what is no TLS, and `UnexpectedEof` where its end may
     /// not be the peer's doing.
-    pub fn read(&self, buffer: &mut Buffer) -> impl Future<Output = io::Result<usize>> {
+    pub async fn read(&self, buffer: &mut Buffer) -> io::Result<usize> {
+        let count = self.fill(buffer, None).await?;
+        Ok(count + self.read_on(buffer))
+    }
+
+    /// As [`Stream::read`], but no more than the buffer holds that it waits in: what is behind it can
+    /// go on by another way, or is for [`Stream::read_on`].
+    ///
+    /// # Errors
+    /// As for [`Stream::read`].
+    pub fn read_some(&self, buffer: &mut Buffer) -> impl Future<Output = io::Result<usize>> {
         self.fill(buffer, None)
     }
 
@@ -169,31 +175,72 @@ impl Stream {
     ///
     /// # Errors
     /// As for [`Stream::read`], or `ECANCELED`.
-    pub fn read_until_canceled(
+    pub async fn read_until_canceled(
         &self,
         buffer: &mut Buffer,
         handle: CancelHandle,
-    ) -> impl Future<Output = io::Result<usize>> {
-        self.fill(buffer, Some(handle))
+    ) -> io::Result<usize> {
+        let count = self.fill(buffer, Some(handle)).await?;
+        Ok(count + self.read_on(buffer))
+    }
+
+    /// Takes what has come, without waiting, if a read has filled the buffer: it becomes a large one.
+    /// How much that was.
+    pub fn read_on(&self, buffer: &mut Buffer) -> usize {
+        match self.secure {
+            None if buffer.room() == 0 => self.receive_on(buffer),
+            _ => 0,
+        }
+    }
+
+    fn receive_on(&self, buffer: &mut Buffer) -> usize {
+        buffer.grow();
+        let (to, room) = (buffer.write_ptr(), buffer.bytes_total());
+        if room == 0 {
+            return 0;
+        }
+        // SAFETY: the pointer and length name the buffer's room.
+        let received = unsafe { libc::recv(self.fd, to.cast(), room, libc::MSG_DONTWAIT) };
+        let Ok(count) = usize::try_from(received) else {
+            let error = io::Error::last_os_error();
+            if !would_block(&error) && error.kind() != io::ErrorKind::Interrupted {
+                self.broke.set(error.raw_os_error().unwrap_or_default());
+            }
+            return 0;
+        };
+        // SAFETY: the kernel has written so many bytes there.
+        unsafe { buffer.set_init(count) };
+        count
     }
 
     async fn fill(&self, buffer: &mut Buffer, cancel: Option<CancelHandle>) -> io::Result<usize> {
         loop {
             let mut lent = match &self.secure {
-                None => std::mem::take(buffer),
-                Some(secure) => match secure.open_some(self, buffer)? {
-                    Some(count) => return Ok(count),
-                    None => secure.lend(),
-                },
+                None => {
+                    buffer.shrink();
+                    std::mem::take(buffer)
+                }
+                Some(secure) => {
+                    if let Some(count) = secure.open_some(self, buffer)? {
+                        return Ok(count);
+                    }
+                    buffer.shrink();
+                    secure.lend()
+                }
             };
+            let broke = self.broke.take();
             let received;
-            (received, lent) = match cancel.clone() {
-                None => with_socket!(self, socket => socket.read(lent).await),
-                Some(handle) => {
+            (received, lent) = match (broke, cancel.clone()) {
+                (1.., _) => (Err(io::Error::from_raw_os_error(broke)), lent),
+                (_, None) => with_socket!(self, socket => socket.read(lent).await),
+                (_, Some(handle)) => {
                     with_socket!(self, socket => socket.cancelable_read(lent, handle).await)
                 }
             };
             if let Some(secure) = &self.secure {
+                if lent.room() == 0 {
+                    self.receive_on(&mut lent);
+                }
                 secure.take_back(lent, received)?;
                 continue;
             }
@@ -267,12 +314,7 @@ impl Stream {
             let taken = std::mem::take(outgoing);
             let result;
             (result, *outgoing) = with_socket!(self, socket => socket.write(taken).await);
-            match result {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(sent) => outgoing.range.start += sent,
-                Err(error) if would_block(&error) => self.writable().await?,
-                Err(error) => return Err(error),
-            }
+            outgoing.range.start += self.taken(result).await?;
         }
         Ok(())
     }
@@ -295,19 +337,44 @@ impl Stream {
 
     /// Sends all of `bytes` as they are.
     pub(super) async fn send(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        let taken = std::mem::take(bytes);
-        let result;
-        (result, *bytes) = with_socket!(self, socket => socket.write_all(taken).await);
-        result.map(drop)
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let rest = std::mem::take(bytes).slice(sent..);
+            let (result, rest) = with_socket!(self, socket => socket.write(rest).await);
+            *bytes = rest.into_inner();
+            sent += self.taken(result).await?;
+        }
+        Ok(())
+    }
+
+    /// How many bytes a send took; 0 where the socket had no room and has some now.
+    async fn taken(&self, result: io::Result<usize>) -> io::Result<usize> {
+        match result {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            Err(error) if would_block(&error) => self.writable().await.map(|()| 0),
+            result => result,
+        }
     }
 
     /// Sends a few bytes as they are, if that can be done without waiting. Nothing else may be on
     /// its way.
     pub(super) fn send_now(&self, bytes: &[u8]) {
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // An alert that does not go out is none: the connection ends all the same.
+        let _ = self.try_send(bytes, 0);
+    }
+
+    /// Sends what of these bytes can be sent without waiting, in one segment with what is sent next.
+    /// How many; none where that is not known.
+    pub(crate) fn send_ahead(&self, bytes: &[u8]) -> usize {
+        self.try_send(bytes, libc::MSG_MORE).unwrap_or(0)
+    }
+
+    fn try_send(&self, bytes: &[u8], flags: libc::c_int) -> Option<usize> {
+        let flags = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: the pointer and length name bytes that outlive the call; a closed descriptor is
         // an error it reports.
-        let _ = unsafe { libc::send(self.fd, bytes.as_ptr().cast(), bytes.len(), flags) };
+        let sent = unsafe { libc::send(self.fd, bytes.as_ptr().cast(), bytes.len(), flags) };
+        usize::try_from(sent).ok()
     }
 
     /// Waits until there is something to read, holding no buffer.
@@ -371,77 +438,8 @@ impl Stream {
     }
 }
 
-/// [`Stream::liveness`] of a descriptor.
-#[must_use]
-pub(crate) fn liveness(fd: RawFd) -> Liveness {
-    let mut bytes = [0_u8; GOODBYE_BYTES + 1];
-    // SAFETY: the pointer and length name `bytes`; nothing is read from a descriptor that is closed.
-    let read = unsafe {
-        libc::recv(
-            fd,
-            bytes.as_mut_ptr().cast(),
-            bytes.len(),
-            libc::MSG_PEEK | libc::MSG_DONTWAIT,
-        )
-    };
-    match usize::try_from(read) {
-        Ok(0) => Liveness::Gone,
-        Ok(count) if is_goodbye(bytes.get(..count).unwrap_or_default()) && has_ended(fd) => {
-            Liveness::Gone
-        }
-        Ok(_) => Liveness::Readable,
-        Err(_) => match io::Error::last_os_error().kind() {
-            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Liveness::Quiet,
-            _ => Liveness::Gone,
-        },
-    }
-}
-
-/// [`Stream::reset`] of a descriptor. A unix socket, which has no resets, is shut down.
-pub(crate) fn reset(fd: RawFd) {
-    let nowhere = libc::sockaddr {
-        sa_family: libc::AF_UNSPEC
-            .cast_unsigned()
-            .try_into()
-            .unwrap_or_default(),
-        sa_data: [0; 14],
-    };
-    let length = libc::socklen_t::try_from(size_of::<libc::sockaddr>()).unwrap_or_default();
-    // SAFETY: the pointer and length name a live `sockaddr`; a closed descriptor is an error.
-    let disconnected = unsafe { libc::connect(fd, &raw const nowhere, length) };
-    if disconnected != 0 {
-        shutdown(fd, libc::SHUT_RDWR);
-    }
-}
-
-/// Whether an operation came too early: sockets that were made non-blocking for splice(2) do not
-/// wait by themselves.
+/// Whether an operation came too early: on some kernels, those of a ring do not wait on a socket that
+/// was made non-blocking for splice(2).
 fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
-}
-/// Whether all that can be read is a sealed record of an alert's size. Two bytes of data look like
-/// one (RFC 8446 section 5.2), and are no request either.
-fn is_goodbye(bytes: &[u8]) -> bool {
-    matches!(bytes, [21 | 23, 3, 3, 0, length, record @ ..]
-        if record.len() == usize::from(*length) && bytes.len() <= GOODBYE_BYTES)
-}
-
-/// Whether the peer has ended its half, whatever can still be read.
-fn has_ended(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd {
-        fd,
-        events: libc::POLLRDHUP,
-        revents: 0,
-    };
-    // SAFETY: the pointer names one live `pollfd`, and the call does not wait.
-    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLRDHUP != 0 }
-}
-
-/// Bytes of a sealed alert: 24 in TLS 1.3, up to 31 in TLS 1.2.
-const GOODBYE_BYTES: usize = 31;
-
-/// shutdown(2); an error means the peer was quicker.
-pub(crate) fn shutdown(fd: RawFd, how: libc::c_int) {
-    // SAFETY: shutdown takes plain integers; a closed descriptor is an error it reports.
-    let _ = unsafe { libc::shutdown(fd, how) };
 }

@@ -5,17 +5,18 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use monoio::io::AsyncReadRentExt;
-use monoio::{LegacyDriver, RuntimeBuilder};
+use monoio::time::TimeDriver;
+use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
 
-use super::{Moved, Outward, Reads, Relay, Side};
+use super::{Moved, Outward, Reads, Relay, RelayError, Side};
 use crate::channel::Channel;
 use crate::driver::{DriverChoice, Waits};
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
-use crate::limits::{BUFFER_BYTES, BYTES_PER_POLL};
+use crate::limits::{BUFFER_BYTES, BYTES_PER_POLL, SPLICE_BYTES_PER_POLL};
 use crate::net::Stream;
 use crate::observe::log_writer::{LogQueue, LogSink};
 use crate::shard::deadline::Deadline;
@@ -43,21 +44,30 @@ fn ours(stream: UnixStream) -> Stream {
     Stream::unix(monoio::net::UnixStream::from_std(stream).expect("a runtime"))
 }
 
-async fn relay_all(shard: &Rc<Shard>, from: Stream, to: Stream) {
+async fn relay_all(
+    shard: &Rc<Shard>,
+    from: Stream,
+    to: Stream,
+    body: &Body,
+) -> Result<(), RelayError> {
     let deadlines = [from.fd(), to.fd()].map(|fd| Deadline::new(shard, fd));
     let (from, to) = (Channel::from(from), Channel::from(to));
     let relay = Relay {
-        from: Side::of(&from, &deadlines[0]),
+        from: Side {
+            until: body.until,
+            ..Side::of(&from, &deadlines[0])
+        },
         to: Side::of(&to, &deadlines[1]),
         outward: Outward::Plain,
         limit: None,
         min_rate: 0,
         reads: Reads::ToTheEnd,
+        pipes: body.pipes.then_some(&shard.pipes),
     };
     let (mut out, mut buffer) = (Vec::new(), shard.buffers.take());
-    let mut decoder = BodyDecoder::new(Framing::UntilClose);
+    let mut decoder = BodyDecoder::new(Framing::Length(body.length as u64));
     let (first, mut moved, mut tap) = (Decoded::default(), Moved::default(), ());
-    let relayed = relay
+    relay
         .run(
             &mut out,
             &mut buffer,
@@ -66,12 +76,11 @@ async fn relay_all(shard: &Rc<Shard>, from: Stream, to: Stream) {
             &mut moved,
             &mut tap,
         )
-        .await;
-    relayed.expect("both ends stay to the end");
+        .await
 }
 
 /// Reads until nothing comes for a moment, then until the end.
-fn reads_in_two_parts(mut stream: UnixStream, pause: impl FnOnce()) -> (usize, usize) {
+fn reads_in_two_parts(mut stream: UnixStream, most: usize, pause: impl FnOnce()) -> (usize, usize) {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut total = 0;
     let moment = Some(Duration::from_millis(300));
@@ -82,7 +91,7 @@ fn reads_in_two_parts(mut stream: UnixStream, pause: impl FnOnce()) -> (usize, u
             Err(error) if error.kind() == ErrorKind::WouldBlock => break total,
             Err(error) => panic!("{error}"),
         }
-        assert!(total <= 2 * BYTES_PER_POLL, "{total} bytes in one turn");
+        assert!(total <= 2 * most, "{total} bytes in one turn");
     };
     pause();
     stream.set_read_timeout(None).expect("our own socket");
@@ -90,21 +99,91 @@ fn reads_in_two_parts(mut stream: UnixStream, pause: impl FnOnce()) -> (usize, u
     (first, first + rest)
 }
 
+/// A body, and how much of it may pass in one turn.
+struct Body {
+    length: usize,
+    pipes: bool,
+    most: usize,
+    until: Option<Instant>,
+}
+
+impl Body {
+    fn through_buffers() -> Self {
+        Self {
+            length: 4 * BYTES_PER_POLL,
+            pipes: false,
+            most: BYTES_PER_POLL,
+            until: None,
+        }
+    }
+
+    fn through_a_pipe() -> Self {
+        Self {
+            length: 4 * SPLICE_BYTES_PER_POLL,
+            pipes: true,
+            most: SPLICE_BYTES_PER_POLL,
+            until: None,
+        }
+    }
+}
+
 #[test]
 fn a_body_gives_way_to_other_connections_now_and_then() {
-    const WHOLE: usize = 4 * BYTES_PER_POLL;
+    gives_way(&Body::through_buffers());
+}
+
+#[test]
+fn a_body_that_passes_through_a_pipe_gives_way_too() {
+    gives_way(&Body::through_a_pipe());
+}
+
+#[test]
+fn a_body_whose_time_is_over_ends_although_it_never_waits() {
+    for body in [Body::through_buffers(), Body::through_a_pipe()] {
+        let (mut sender, from) = UnixStream::pair().expect("descriptors");
+        let (to, mut receiver) = UnixStream::pair().expect("descriptors");
+        let length = body.length;
+        let sending = thread::spawn(move || sender.write_all(&vec![7; length]));
+        let receiving = thread::spawn(move || receiver.read_to_end(&mut Vec::new()));
+        let over = Body {
+            until: Some(Instant::now()),
+            ..body
+        };
+        // Nobody turns the wheel here, so no deadline fires.
+        let ended = epoll().block_on(async {
+            let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+            let shard = shard(Rc::clone(&turns));
+            monoio::spawn(turns.answer(ringing));
+            relay_all(&shard, ours(from), ours(to), &over).await
+        });
+        assert!(matches!(ended, Err(RelayError::SenderStalled)), "{ended:?}");
+        sending
+            .join()
+            .expect("no panic")
+            .expect_err("nobody reads on");
+        let passed = receiving.join().expect("no panic").expect("an end");
+        assert!(passed < length, "{passed} bytes");
+    }
+}
+
+fn epoll() -> Runtime<TimeDriver<LegacyDriver>> {
+    RuntimeBuilder::<LegacyDriver>::new()
+        .enable_timer()
+        .build()
+        .expect("epoll")
+}
+
+fn gives_way(body: &Body) {
+    let (length, most) = (body.length, body.most);
     let (mut sender, from) = UnixStream::pair().expect("descriptors");
     let (to, receiver) = UnixStream::pair().expect("descriptors");
     let (mut tells, told) = UnixStream::pair().expect("descriptors");
-    let sending = thread::spawn(move || sender.write_all(&vec![7; WHOLE]));
+    let sending = thread::spawn(move || sender.write_all(&vec![7; length]));
     let receiving = thread::spawn(move || {
-        reads_in_two_parts(receiver, || tells.write_all(&[1]).expect("it is awaited"))
+        let pause = || tells.write_all(&[1]).expect("it is awaited");
+        reads_in_two_parts(receiver, most, pause)
     });
-    let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
-        .enable_timer()
-        .build()
-        .expect("epoll");
-    runtime.block_on(async {
+    epoll().block_on(async {
         let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
         let shard = shard(Rc::clone(&turns));
         told.set_nonblocking(true).expect("our own socket");
@@ -112,12 +191,13 @@ fn a_body_gives_way_to_other_connections_now_and_then() {
         monoio::spawn(async move {
             // Until the receiver says so, nobody's turn ever comes.
             told.read_exact(vec![0]).await.0.expect("the receiver");
-            turns.answer(ringing.expect("epoll needs turns")).await
+            turns.answer(ringing).await
         });
-        relay_all(&shard, ours(from), ours(to)).await;
+        let relayed = relay_all(&shard, ours(from), ours(to), body).await;
+        relayed.expect("both ends stay to the end");
     });
     sending.join().expect("no panic").expect("all is read");
     let (first, all) = receiving.join().expect("no panic");
     assert!(first >= BYTES_PER_POLL, "{first} bytes, then a turn");
-    assert_eq!(all, WHOLE);
+    assert_eq!(all, length);
 }

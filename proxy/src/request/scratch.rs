@@ -1,6 +1,5 @@
 //! Working memory of one request, kept from request to request so that none of them allocates.
 
-use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use crate::config::Bind;
@@ -11,9 +10,9 @@ use crate::http::h1::Asked;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::head::{RequestHead, ResponseHead};
 use crate::http::known::Known;
-use crate::limits::POOLED_BUFFERS;
 use crate::policy::normalise::{HostBuffer, Target, normalise_host, normalise_target};
 use crate::shard::interned::Interned;
+use crate::shelf::Shelf;
 
 /// Working memory of one request.
 #[derive(Default)]
@@ -142,36 +141,21 @@ pub(crate) struct Work {
 
 /// Working memory that no connection uses at the moment.
 #[derive(Default)]
-pub(crate) struct ScratchPool {
-    #[expect(
-        clippy::vec_box,
-        reason = "a connection keeps its box: a move would copy a kilobyte"
-    )]
-    free: RefCell<Vec<Box<Scratch>>>,
-    /// The fewest that were free at once since the last trim: so many nobody needed.
-    fewest: Cell<usize>,
-}
+pub(crate) struct ScratchPool(Shelf<Box<Scratch>>);
 
 impl ScratchPool {
     /// Some working memory; what is in it belongs to an earlier request.
     pub(crate) fn take(&self) -> Box<Scratch> {
-        let mut free = self.free.borrow_mut();
-        let scratch = free.pop();
-        self.fewest.set(self.fewest.get().min(free.len()));
-        scratch.unwrap_or_default()
+        self.0.take().unwrap_or_default()
     }
 
     /// Gives it back.
     pub(crate) fn put(&self, scratch: Box<Scratch>) {
-        self.free.borrow_mut().push(scratch);
+        self.0.put(scratch);
     }
 
     /// Frees what nobody has needed since the last time, but for a few. How many there were.
     pub(crate) fn trim(&self) -> usize {
-        let mut free = self.free.borrow_mut();
-        let unneeded = self.fewest.get().saturating_sub(POOLED_BUFFERS);
-        free.drain(..unneeded);
-        self.fewest.set(free.len());
-        unneeded
+        self.0.trim(drop)
     }
 }

@@ -11,13 +11,18 @@ use std::time::Duration;
 use crate::limits::{LATE_TICKS, OVERLOAD_LAG};
 use crate::shard::Shard;
 
-/// Stands still for a while where the request's path is the one that `GATEWAY_TEST_STALL_PATH` names.
+/// Stands still where the request's path is the one that `GATEWAY_TEST_STALL_PATH` names: for two
+/// seconds, or as many as `GATEWAY_TEST_STALL_SECONDS` says.
 pub(super) fn stall_if_asked(path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_STALL_PATH").ok());
+    static SECONDS: LazyLock<u64> = LazyLock::new(|| {
+        let said = std::env::var("GATEWAY_TEST_STALL_SECONDS").ok();
+        said.and_then(|said| said.parse().ok()).unwrap_or(2)
+    });
     if PATH.as_deref() == Some(path) {
         tracing::warn!("stalled on purpose");
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(*SECONDS));
     }
 }
 

@@ -118,6 +118,11 @@ impl Deadline {
         self.shard.turns.give_way().await;
     }
 
+    /// [`Turns::wait_a_turn`](super::turn::Turns::wait_a_turn) of the shard.
+    pub(crate) async fn wait_a_turn(&self) {
+        self.shard.turns.wait_a_turn().await;
+    }
+
     /// Forgets what was set, and gives back what only a busy connection needs.
     pub(crate) fn park(&self) {
         self.disarm();

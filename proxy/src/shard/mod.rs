@@ -28,6 +28,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
+use crate::downstream::h2::tasks::StreamTasks;
 use crate::driver::Waits;
 use crate::http::h2::guard::Abuse;
 use crate::l4::udp::UdpListeners;
@@ -83,6 +84,8 @@ pub(crate) struct Shard {
     pub(crate) pipes: Pipes,
     /// Free working memory of requests.
     pub(crate) scratch: ScratchPool,
+    /// Tasks of HTTP/2 streams that have none at the moment.
+    pub(crate) stream_tasks: StreamTasks,
     /// Deadlines of sockets.
     pub(crate) wheel: RefCell<Wheel<Rc<Armed>>>,
     /// Idle connections to endpoints.
@@ -140,6 +143,7 @@ impl Shard {
             buffers: Rc::default(),
             pipes: Pipes::default(),
             scratch: ScratchPool::default(),
+            stream_tasks: StreamTasks::default(),
             wheel: RefCell::new(Wheel::new(Tick::default())),
             pool: Pool::default(),
             sessions: Sessions::default(),
@@ -186,7 +190,7 @@ impl Shard {
 
     /// Gives back what connections that went idle have freed. A few are not worth the time.
     fn trim_memory(&self) {
-        let trimmed = self.buffers.trim() + self.scratch.trim();
+        let trimmed = self.buffers.trim() + self.scratch.trim() + self.stream_tasks.trim();
         if trimmed > 0 || self.parked.get() > POOLED_BUFFERS {
             self.parked.set(0);
             memory::trim();

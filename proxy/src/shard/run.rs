@@ -72,9 +72,7 @@ pub fn run(
     let shard = Rc::new(Shard::new(options, waits, Rc::clone(&turns)));
     let _hangs_up = HangsUp(Rc::downgrade(&shard));
     driver.block_on(async move {
-        if let Some(ringing) = ringing {
-            monoio::spawn(turns.answer(ringing));
-        }
+        monoio::spawn(turns.answer(ringing));
         let housekeeping = housekeeping(Rc::clone(&shard));
         monoio::spawn(listed(&shard, Purpose::Housekeeping, housekeeping));
         serve_inbox(&shard, inbox).await

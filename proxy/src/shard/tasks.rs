@@ -139,14 +139,14 @@ impl Shard {
 }
 
 /// A task's place in the list; it leaves it when dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) shard: Rc<Shard>,
     slot: u32,
 }
 
 impl Place {
     /// Enters a task, which the one that runs has begun.
-    pub(super) fn new(shard: &Rc<Shard>, purpose: Purpose) -> Self {
+    pub(crate) fn new(shard: &Rc<Shard>, purpose: Purpose) -> Self {
         let tasks = &shard.tasks;
         tasks.begun.set(tasks.begun.get() + 1);
         let mut slots = tasks.slots.borrow_mut();

@@ -4,14 +4,16 @@
 //! task that wakes itself goes to the front of monoio's queue, and one that another task wakes keeps
 //! the queue from running empty, which is what timers wait for. So whoever gives way waits for a
 //! socket that rings: the driver looks at all sockets and at the clock before it does. On io_uring
-//! every operation is a wait like that, and nobody has to give way.
+//! every operation is a wait like that, and nobody who has begun one has to give way. Whoever works
+//! without operations, as splice(2) does, [waits a turn](Turns::wait_a_turn) on either driver; who
+//! has more to begin than a turn should hold [comes back](Turns::come_back).
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use monoio::io::AsyncReadRent;
 
@@ -19,8 +21,9 @@ use crate::driver::Waits;
 
 /// Who gives way on a shard.
 pub(crate) struct Turns {
-    /// Rung by the first who waits; none where giving way is not needed.
-    bell: Option<UnixStream>,
+    /// Rung by the first who waits.
+    bell: UnixStream,
+    waits: Waits,
     waiting: RefCell<Vec<Waker>>,
     turn: Cell<u64>,
 }
@@ -31,18 +34,13 @@ impl Turns {
     ///
     /// # Errors
     /// No descriptors are left.
-    pub(crate) fn new(waits: Waits) -> io::Result<(Rc<Self>, Option<UnixStream>)> {
-        let (bell, ringing) = match waits {
-            Waits::ForCompletion => (None, None),
-            Waits::ForReadiness => {
-                let (bell, ringing) = UnixStream::pair()?;
-                bell.set_nonblocking(true)?;
-                ringing.set_nonblocking(true)?;
-                (Some(bell), Some(ringing))
-            }
-        };
+    pub(crate) fn new(waits: Waits) -> io::Result<(Rc<Self>, UnixStream)> {
+        let (bell, ringing) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        ringing.set_nonblocking(waits == Waits::ForReadiness)?;
         let turns = Self {
             bell,
+            waits,
             waiting: RefCell::default(),
             turn: Cell::new(0),
         };
@@ -68,9 +66,16 @@ impl Turns {
         }
     }
 
-    /// Lets the shard's other tasks run, and its timers, where the runtime would not do so anyway.
+    /// Lets the shard's other tasks run, and its timers, where an operation of the runtime would not
+    /// do so anyway.
     pub(crate) async fn give_way(&self) {
-        let Some(bell) = &self.bell else { return };
+        if self.waits == Waits::ForReadiness {
+            self.wait_a_turn().await;
+        }
+    }
+
+    /// Lets the shard's other tasks run, and its timers, on either driver.
+    pub(crate) async fn wait_a_turn(&self) {
         let turn = self.turn.get();
         let mut waits = false;
         poll_fn(|context| {
@@ -78,16 +83,21 @@ impl Turns {
                 return Poll::Ready(());
             }
             if !std::mem::replace(&mut waits, true) {
-                let mut waiting = self.waiting.borrow_mut();
-                if waiting.is_empty() {
-                    // It is read to its end before it rings again, so there is room for a byte.
-                    let _ = (&*bell).write(&[1]);
-                }
-                waiting.push(context.waker().clone());
+                self.come_back(context);
             }
             Poll::Pending
         })
         .await;
+    }
+
+    /// Has a task that is about to wait woken once the others have had their turn, on either driver.
+    pub(crate) fn come_back(&self, context: &Context<'_>) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.is_empty() {
+            // It is read to its end before it rings again, so there is room for a byte.
+            let _ = (&self.bell).write(&[1]);
+        }
+        waiting.push(context.waker().clone());
     }
 }
 
@@ -95,6 +105,7 @@ impl Turns {
 mod tests {
     use std::cell::Cell;
     use std::future::Future;
+    use std::io::Read;
     use std::pin::pin;
     use std::rc::Rc;
     use std::task::{Context, Waker};
@@ -113,7 +124,6 @@ mod tests {
             .expect("epoll");
         let (timers, tasks) = runtime.block_on(async {
             let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
-            let ringing = ringing.expect("epoll needs turns");
             monoio::spawn(Rc::clone(&turns).answer(ringing));
             let (timers, tasks) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
             let counted = Rc::clone(&timers);
@@ -140,14 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_way_on_io_uring() {
-        let (turns, ringing) = Turns::new(Waits::ForCompletion).expect("nothing is needed");
-        assert!(ringing.is_none());
+    fn on_io_uring_only_those_without_operations_wait_a_turn() {
+        let (turns, mut ringing) = Turns::new(Waits::ForCompletion).expect("descriptors");
+        let mut context = Context::from_waker(Waker::noop());
         let given = pin!(turns.give_way());
-        assert!(
-            given
-                .poll(&mut Context::from_waker(Waker::noop()))
-                .is_ready()
-        );
+        assert!(given.poll(&mut context).is_ready());
+        let waited = pin!(turns.wait_a_turn());
+        assert!(waited.poll(&mut context).is_pending());
+        ringing.read_exact(&mut [0]).expect("the bell was rung");
     }
 }

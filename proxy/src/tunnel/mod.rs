@@ -9,7 +9,7 @@ pub(crate) mod websocket;
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -141,7 +141,7 @@ impl Tunnel<'_> {
             speech(Receiver::Client),
             Ended::BackendBroke,
         );
-        both(up.run(from_client), down.run(from_backend)).await;
+        both(pin!(up.run(from_client)), pin!(down.run(from_backend))).await;
         let (up, down) = (up.moved(), down.moved());
         Carried {
             up,
@@ -151,8 +151,10 @@ impl Tunnel<'_> {
     }
 }
 
-async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>) {
-    let (mut first, mut second) = (pin!(first), pin!(second));
+async fn both(
+    mut first: Pin<&mut impl Future<Output = ()>>,
+    mut second: Pin<&mut impl Future<Output = ()>>,
+) {
     let mut running = (true, true);
     poll_fn(|context| {
         running.0 = running.0 && first.as_mut().poll(context).is_pending();

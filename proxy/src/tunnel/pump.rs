@@ -187,12 +187,12 @@ impl<'a> Pump<'a> {
         let Some((from, to)) = plain(self.from).zip(plain(self.to)) else {
             return Ok(Spliced::AtEnd);
         };
-        let (mut without_wait, mut moved) = (0, 0_usize);
+        let (mut since_turn, mut moved) = (0, 0_usize);
         loop {
-            match pipe.fill(from.fd()) {
+            match pipe.fill(from.fd(), u64::MAX) {
                 Ok(0) => return Ok(Spliced::AtEnd),
                 Ok(count) => {
-                    without_wait += count;
+                    since_turn += count;
                     moved = moved.saturating_add(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -208,15 +208,13 @@ impl<'a> Pump<'a> {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         to.writable().await.map_err(|_| Broke::Receiver)?;
-                        without_wait = 0;
                     }
                     Err(_) => return Err(Broke::Receiver),
                 }
             }
-            if without_wait >= SPLICE_BYTES_PER_POLL {
-                // Both sockets were ready all the time.
-                self.shard.turns.give_way().await;
-                without_wait = 0;
+            if since_turn >= SPLICE_BYTES_PER_POLL {
+                self.shard.turns.wait_a_turn().await;
+                since_turn = 0;
             }
         }
     }

@@ -107,13 +107,20 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
-    /// How many bytes of payload are left, where the framing tells: splice them, or read no more.
+    /// How many bytes of payload are left, where the framing tells.
     #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         match self.state {
             State::Done => Some(0),
             State::Length(left) => Some(left),
             _ => None,
+        }
+    }
+
+    /// Takes in that so many bytes of payload have come by another way.
+    pub fn skip(&mut self, count: usize) {
+        if let State::Length(left) = self.state {
+            self.state = State::length(less(left, count));
         }
     }
 

@@ -116,7 +116,8 @@ fn what_its_reader_has_no_room_for_waits() {
     ]
     .concat();
     assert!(server.incoming.append(&records));
-    assert!(server.plain.append(&vec![0; BUFFER_BYTES - 1000]));
+    let all = server.plain.room();
+    assert!(server.plain.append(&vec![0; all - 1000]));
     let mut process = |plain: &mut Buffer| {
         server
             .session
@@ -125,10 +126,10 @@ fn what_its_reader_has_no_room_for_waits() {
     };
     assert_eq!(process(&mut server.plain), 1000);
     assert_eq!(process(&mut server.plain), 0, "it is full");
-    server.plain.consume(BUFFER_BYTES - 1000);
+    server.plain.consume(all - 1000);
     assert_eq!(server.plain.filled(), [b'x'; 1000]);
     let mut next = Buffer::with_room();
-    assert!(next.append(&vec![0; BUFFER_BYTES - 2500]));
+    assert!(next.append(&vec![0; all - 2500]));
     assert_eq!(
         process(&mut next),
         2500,
@@ -146,7 +147,8 @@ fn an_end_that_reads_nothing_can_still_write() {
     let records = [client.seals(&[b'x'; 3000]), client.seals(&[b'y'; 3000])].concat();
     assert!(server.incoming.append(&records));
     let mut full = Buffer::with_room();
-    assert!(full.append(&vec![0; BUFFER_BYTES - 1]));
+    let all = full.room();
+    assert!(full.append(&vec![0; all - 1]));
     server
         .session
         .process(&mut server.incoming, &mut full)

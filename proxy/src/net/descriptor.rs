@@ -1,0 +1,88 @@
+//! What is asked of a connected socket by its descriptor alone, without waiting: by who has no
+//! [`Stream`](super::Stream) at hand, since its task holds that.
+
+#![expect(unsafe_code, reason = "recv(2), connect(2), poll(2), shutdown(2)")]
+
+use std::io;
+use std::os::fd::RawFd;
+
+/// What an idle socket looks like without taking a byte from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    /// Open, nothing to read.
+    Quiet,
+    /// Open, bytes to read.
+    Readable,
+    /// Closed by the peer, or broken.
+    Gone,
+}
+
+/// [`Stream::liveness`](super::Stream::liveness) of a descriptor.
+#[must_use]
+pub(crate) fn liveness(fd: RawFd) -> Liveness {
+    let mut bytes = [0_u8; GOODBYE_BYTES + 1];
+    // SAFETY: the pointer and length name `bytes`; nothing is read from a descriptor that is closed.
+    let read = unsafe {
+        libc::recv(
+            fd,
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            libc::MSG_PEEK | libc::MSG_DONTWAIT,
+        )
+    };
+    match usize::try_from(read) {
+        Ok(0) => Liveness::Gone,
+        Ok(count) if is_goodbye(bytes.get(..count).unwrap_or_default()) && has_ended(fd) => {
+            Liveness::Gone
+        }
+        Ok(_) => Liveness::Readable,
+        Err(_) => match io::Error::last_os_error().kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Liveness::Quiet,
+            _ => Liveness::Gone,
+        },
+    }
+}
+
+/// [`Stream::reset`](super::Stream::reset) of a descriptor. A unix socket, which has no resets, is shut down.
+pub(crate) fn reset(fd: RawFd) {
+    let nowhere = libc::sockaddr {
+        sa_family: libc::AF_UNSPEC
+            .cast_unsigned()
+            .try_into()
+            .unwrap_or_default(),
+        sa_data: [0; 14],
+    };
+    let length = libc::socklen_t::try_from(size_of::<libc::sockaddr>()).unwrap_or_default();
+    // SAFETY: the pointer and length name a live `sockaddr`; a closed descriptor is an error.
+    let disconnected = unsafe { libc::connect(fd, &raw const nowhere, length) };
+    if disconnected != 0 {
+        shutdown(fd, libc::SHUT_RDWR);
+    }
+}
+
+/// Whether all that can be read is a sealed record of an alert's size. Two bytes of data look like
+/// one (RFC 8446 section 5.2), and are no request either.
+fn is_goodbye(bytes: &[u8]) -> bool {
+    matches!(bytes, [21 | 23, 3, 3, 0, length, record @ ..]
+        if record.len() == usize::from(*length) && bytes.len() <= GOODBYE_BYTES)
+}
+
+/// Whether the peer has ended its half, whatever can still be read.
+fn has_ended(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: the pointer names one live `pollfd`, and the call does not wait.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLRDHUP != 0 }
+}
+
+/// Bytes of a sealed alert: 24 in TLS 1.3, up to 31 in TLS 1.2.
+const GOODBYE_BYTES: usize = 31;
+
+/// shutdown(2); an error means the peer was quicker.
+pub(crate) fn shutdown(fd: RawFd, how: libc::c_int) {
+    // SAFETY: shutdown takes plain integers; a closed descriptor is an error it reports.
+    let _ = unsafe { libc::shutdown(fd, how) };
+}

@@ -1,0 +1,67 @@
+//! What is kept to be used again: buffers, working memory, tasks.
+
+use std::cell::{Cell, RefCell};
+
+use crate::limits::POOLED_BUFFERS;
+
+/// Things of one kind that nobody uses at the moment, the one used last on top: it is still in the
+/// processor's cache.
+pub(crate) struct Shelf<T> {
+    free: RefCell<Vec<T>>,
+    /// The fewest that were free at once since the last trim: so many nobody needed.
+    fewest: Cell<usize>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self {
+            free: RefCell::default(),
+            fewest: Cell::default(),
+        }
+    }
+}
+
+impl<T> Shelf<T> {
+    /// The one that was used last, if there is any.
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut free = self.free.borrow_mut();
+        let taken = free.pop();
+        self.fewest.set(self.fewest.get().min(free.len()));
+        taken
+    }
+
+    /// Keeps it for later.
+    pub(crate) fn put(&self, thing: T) {
+        self.free.borrow_mut().push(thing);
+    }
+
+    /// Takes away what nobody has needed since the last time, but for a few, and hands each to `end`.
+    /// How many there were.
+    pub(crate) fn trim(&self, end: impl FnMut(T)) -> usize {
+        let mut free = self.free.borrow_mut();
+        let unneeded = self.fewest.get().saturating_sub(POOLED_BUFFERS);
+        let taken: Vec<T> = free.drain(..unneeded).collect();
+        self.fewest.set(free.len());
+        drop(free);
+        taken.into_iter().for_each(end);
+        unneeded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shelf;
+    use crate::limits::POOLED_BUFFERS;
+
+    #[test]
+    fn what_was_needed_since_the_last_trim_stays() {
+        let shelf = Shelf::default();
+        (0..POOLED_BUFFERS + 10).for_each(|n| shelf.put(n));
+        assert_eq!(shelf.trim(drop), 0, "they are all new");
+        assert_eq!(shelf.take(), Some(POOLED_BUFFERS + 9), "the last one first");
+        shelf.put(POOLED_BUFFERS + 9);
+        let mut ended = Vec::new();
+        assert_eq!(shelf.trim(|n| ended.push(n)), 9);
+        assert_eq!(ended, (0..9).collect::<Vec<_>>(), "the coldest go");
+    }
+}

@@ -1,0 +1,144 @@
+//! The rest of a long response goes from socket to socket. It ends like any other, however it ends,
+//! and both connections are as good as before.
+
+use crate::support::{
+    Gate, Reply, Tally, gateway, ok, on_both_drivers, origin, pattern, raw, same_bytes,
+};
+
+/// Far above what passes through buffers.
+const LONG: usize = 3 << 20;
+
+/// Every request is logged, with how it ended.
+const LOGGED: &str = "accessLog: {sample: 1}";
+
+fn head_of(length: usize) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")
+}
+
+on_both_drivers! {
+    fn its_connections_serve_what_comes_next(driver) {
+        let body = pattern(LONG);
+        let origin = origin().replies_to("/long", ok(&body));
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        for _ in 0..3 {
+            same_bytes(&client.gets("/long").expects(200).body, &body);
+            // A body that comes slowly needs a socket that waits for it.
+            let gate = Gate::default();
+            let reply = Reply::at_once().reads_the_body().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            origin.next_replies([reply]);
+            client.sends("POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
+            client.sends("later");
+            gate.open();
+            assert_eq!(client.expects(200).text(), "ok");
+        }
+        assert_eq!(origin.connections(), 1);
+    }
+
+    fn of_every_length_around_the_step_arrives_whole(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        for step in [20 << 10, 32 << 10, 52 << 10, 64 << 10, 84 << 10, 256 << 10_usize] {
+            for length in [step - 200, step - 1, step, step + 1] {
+                let body = pattern(length);
+                origin.now_replies(ok(&body));
+                same_bytes(&client.gets("/").expects(200).body, &body);
+            }
+        }
+        assert_eq!(origin.connections(), 1);
+    }
+
+    fn that_comes_in_parts_arrives_whole(driver) {
+        let body = pattern(LONG);
+        let (first, rest) = body.split_at(LONG / 3);
+        let (second, third) = rest.split_at(LONG / 3);
+        let gates = [Gate::default(), Gate::default()];
+        let reply = Reply::at_once()
+            .sends(head_of(LONG))
+            .sends(first)
+            .waits_for(&gates[0])
+            .sends(second)
+            .waits_for(&gates[1])
+            .sends(third);
+        let origin = origin().replies(reply);
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        let head = client.gets("/").reads_head();
+        same_bytes(&client.reads_bytes(first.len()), first);
+        gates[0].open();
+        same_bytes(&client.reads_bytes(second.len()), second);
+        gates[1].open();
+        same_bytes(&client.reads_bytes(third.len()), third);
+        assert_eq!(head.status(), 200);
+        client.gets("/").reads_head();
+    }
+
+    fn that_breaks_off_is_broken_for_the_client_too(driver) {
+        for ends in [Reply::closes, Reply::cuts, Reply::resets] {
+            let reply = Reply::at_once().sends(head_of(LONG)).sends(pattern(LONG / 2));
+            let origin = origin().replies(ends(reply));
+            let gateway = gateway(driver).routes_to(&origin).policy(LOGGED).start();
+            let mut client = gateway.client();
+            client.gets("/").expects_broken_response();
+            gateway.waits_for_access_log("response_broken");
+            gateway.client().gets("/").expects_broken_response();
+        }
+    }
+
+    fn that_stalls_ends_in_time(driver) {
+        let reply = Reply::at_once().sends(head_of(LONG)).sends(pattern(LONG / 2)).stalls();
+        let origin = origin().replies(reply);
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .policy_of("Gateway/gw/http", LOGGED)
+            .limits("streamIdleTimeout: 500ms")
+            .start();
+        gateway.client().gets("/").expects_broken_response();
+        gateway.waits_for_access_log("response_timeout");
+    }
+
+    fn whose_client_leaves_is_given_up(driver) {
+        let sent = Tally::default();
+        let reply = Reply::at_once().sends(head_of(256 << 20)).pours(256 << 20, &sent);
+        let origin = origin().replies(reply);
+        let gateway = gateway(driver).routes_to(&origin).policy(LOGGED).start();
+        let mut client = gateway.client();
+        client.gets("/").reads_head();
+        client.resets();
+        origin.waits_for_hangup();
+        gateway.waits_for_access_log("client_gone");
+    }
+
+    fn while_its_request_goes_on_leaves_that_alone(driver) {
+        let body = pattern(LONG);
+        let (most, rest) = body.split_at(LONG - 10);
+        let reply = Reply::at_once()
+            .reads(5)
+            .sends(head_of(LONG))
+            .sends(most)
+            .reads(5)
+            .sends(rest);
+        let origin = origin().replies(reply);
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nfirst");
+        client.reads_head();
+        same_bytes(&client.reads_bytes(most.len()), most);
+        client.sends("later");
+        same_bytes(&client.reads_bytes(rest.len()), rest);
+    }
+
+    fn with_more_behind_it_than_it_said_ends_its_connection(driver) {
+        let mut bytes = head_of(LONG).into_bytes();
+        bytes.extend_from_slice(&pattern(LONG));
+        bytes.extend_from_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray");
+        let origin = origin().replies(raw(bytes));
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        for connections in 1..=2 {
+            same_bytes(&client.gets("/").expects(200).body, &pattern(LONG));
+            assert_eq!(origin.connections(), connections);
+        }
+    }
+}
