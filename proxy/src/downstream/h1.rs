@@ -20,7 +20,7 @@ use super::connection::{Client, Next};
 /// Serves requests until the connection ends or nothing has come for a while.
 pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
     let early = client.early.take();
-    let mut buffer = early.map_or_else(|| shard.buffers.take(), |early| *early);
+    let mut buffer = early.map_or_else(|| shard.buffers.take_small(), |early| *early);
     let mut scratch = shard.scratch.take();
     let next = requests(shard, client, &mut buffer, &mut scratch).await;
     client.deadline.park();

@@ -3,7 +3,7 @@
 pub(crate) mod answer;
 pub(crate) mod connection;
 mod h1;
-mod h2;
+pub(crate) mod h2;
 mod open;
 mod proxy_protocol;
 pub(crate) mod tls;

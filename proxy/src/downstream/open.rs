@@ -20,7 +20,7 @@ use super::{proxy_protocol, tls};
 /// Takes a new connection up to where its first request begins; bytes of it that have come. An error
 /// is how the connection ends instead, or has ended, where it was none of requests.
 pub(super) async fn open(shard: &Rc<Shard>, client: &mut Client) -> Result<Buffer, Next> {
-    let mut buffer = shard.buffers.take();
+    let mut buffer = shard.buffers.take_small();
     let opened = first_bytes(shard, client, &mut buffer).await;
     client.deadline.park();
     match opened {

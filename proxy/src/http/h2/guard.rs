@@ -10,6 +10,7 @@ use super::frame::{Found, FrameHead, Frames, Kind};
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
     H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
+    H2_WATCHED_STREAMS,
 };
 
 /// Who the peer is.
@@ -230,7 +231,7 @@ impl Counts {
         }
         self.last_stream = head.stream;
         self.streams = self.streams.saturating_add(1);
-        if self.open.len() < WATCHED_STREAMS {
+        if self.open.len() < H2_WATCHED_STREAMS {
             self.open.push(head.stream);
         }
         self.judge_resets()
@@ -304,9 +305,6 @@ fn is_empty(found: Found) -> bool {
 fn budget(reasons: u64) -> u64 {
     H2_FREE_FRAMES.saturating_add(reasons.saturating_mul(H2_FREE_FRAMES_EACH))
 }
-
-/// More than can be open at once; those above are refused before anything is done for them.
-const WATCHED_STREAMS: usize = 256;
 
 #[cfg(test)]
 mod tests;

@@ -426,7 +426,13 @@ impl Body {
             // It fails where the stream is closed, and then no window matters any more.
             let _ = self.stream.flow_control().release_capacity(lent);
         }
-        while !self.done && buffer.room() > 0 {
+        while !self.done {
+            if buffer.room() <= self.left.len() {
+                buffer.grow();
+            }
+            if buffer.room() == 0 {
+                break;
+            }
             let count = buffer.room().min(self.left.len());
             if buffer.append(self.left.get(..count).unwrap_or_default()) {
                 self.left.advance(count);

@@ -6,6 +6,11 @@ use crate::http::h1::encode::field;
 use crate::http::hop_by_hop::is_forbidden_trailer;
 
 /// Appends the trailers that may pass as lines, each ended by CRLF.
+///
+/// Pseudo-header fields make a message malformed here (RFC 9113 section 8.1). The `h2` crate refuses
+/// those behind another field, and leaves out those in front without a word. Bytes on their way in
+/// do not tell either: a field may be a number in HPACK's dynamic table, which only a second decoder
+/// of every head of the connection would know. So such a message passes, and they do not.
 pub fn write_lines(map: &HeaderMap, out: &mut Vec<u8>) {
     for (name, value) in map {
         let name = name.as_str().as_bytes();

@@ -1,0 +1,146 @@
+//! The tasks that streams run in. They are kept for later streams: a stream's future has kilobytes,
+//! and making a task of it copies them four times.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+use http::Request;
+
+use super::Served;
+use crate::shard::fence::fenced_in;
+use crate::shard::tasks::Place;
+use crate::shelf::Shelf;
+
+/// A stream that is to be served.
+pub(super) struct Job {
+    pub(super) place: Place,
+    pub(super) served: Served,
+    pub(super) request: Request<RecvStream>,
+    pub(super) respond: SendResponse<Bytes>,
+}
+
+/// The tasks of a shard that have no stream at the moment.
+#[derive(Default)]
+pub(crate) struct StreamTasks(Shelf<Rc<Seat>>);
+
+/// Where a task waits for its next stream.
+#[derive(Default)]
+struct Seat {
+    job: RefCell<Option<Job>>,
+    /// Wakes the task, if it waits.
+    waker: RefCell<Option<Waker>>,
+    /// Whether no other stream will come.
+    over: Cell<bool>,
+}
+
+impl StreamTasks {
+    /// Serves a stream in a task of its own.
+    pub(super) fn serve(&self, job: Job) {
+        if let Some(seat) = self.0.take() {
+            seat.job.replace(Some(job));
+            if let Some(waker) = seat.waker.take() {
+                waker.wake();
+            }
+        } else {
+            let seat = Seat {
+                job: RefCell::new(Some(job)),
+                ..Seat::default()
+            };
+            monoio::spawn(Rc::new(seat).work());
+        }
+    }
+
+    /// Ends the tasks that nobody has needed since the last time, but for a few. How many there were.
+    pub(crate) fn trim(&self) -> usize {
+        self.0.trim(|seat| seat.end())
+    }
+}
+
+impl Drop for StreamTasks {
+    fn drop(&mut self) {
+        while let Some(seat) = self.0.take() {
+            seat.end();
+        }
+    }
+}
+
+impl Seat {
+    /// Ends the task that waits here, and frees it at once: a waiting task is held by its waker
+    /// alone, which it holds itself. Should another waker be left of an earlier stream, it finds
+    /// that it is over.
+    fn end(&self) {
+        self.over.set(true);
+        drop(self.waker.take());
+    }
+
+    async fn work(self: Rc<Self>) {
+        while let Some(job) = self.next().await {
+            let shard = Rc::clone(&job.served.shard);
+            {
+                let run = pin!(job.served.run(job.request, job.respond));
+                fenced_in(job.place, run).await;
+            }
+            shard.stream_tasks.0.put(Rc::clone(&self));
+        }
+    }
+
+    async fn next(&self) -> Option<Job> {
+        poll_fn(|context| {
+            if self.job.borrow().is_none() && !self.over.get() {
+                self.waker.replace(Some(context.waker().clone()));
+                return Poll::Pending;
+            }
+            Poll::Ready(self.job.take())
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use monoio::{LegacyDriver, RuntimeBuilder};
+
+    use super::{Seat, StreamTasks};
+    use crate::limits::POOLED_BUFFERS;
+
+    #[test]
+    fn tasks_that_wait_are_freed_with_their_place() {
+        let mut runtime = RuntimeBuilder::<LegacyDriver>::new()
+            .enable_timer()
+            .build()
+            .expect("epoll");
+        runtime.block_on(async {
+            let tasks = StreamTasks::default();
+            let seats: Vec<_> = (0..=POOLED_BUFFERS)
+                .map(|_| Rc::<Seat>::default())
+                .collect();
+            let held: Vec<_> = seats.iter().map(Rc::downgrade).collect();
+            for seat in seats {
+                monoio::spawn(Rc::clone(&seat).work());
+                tasks.0.put(seat);
+            }
+            let waits = |seat: Rc<Seat>| seat.waker.borrow().is_some();
+            while !held.iter().all(|seat| seat.upgrade().is_some_and(waits)) {
+                monoio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let alive = || held.iter().filter(|seat| seat.strong_count() > 0).count();
+            assert_eq!((tasks.trim(), alive()), (0, POOLED_BUFFERS + 1));
+            assert_eq!(
+                (tasks.trim(), alive()),
+                (1, POOLED_BUFFERS),
+                "nobody needed it"
+            );
+            drop(tasks);
+            assert_eq!(alive(), 0);
+        });
+    }
+}
