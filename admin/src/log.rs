@@ -31,6 +31,9 @@ pub enum FilterError {
     /// It is a single word, and no level.
     #[error("`{0}` is no level")]
     NoLevel(String),
+    /// Where it is shown, it would look like something else.
+    #[error("the level has {0:?} in it, where only printable characters may be")]
+    Unprintable(char),
     /// It does not parse.
     #[error("{0}")]
     Syntax(#[from] tracing_subscriber::filter::ParseError),
@@ -76,6 +79,9 @@ impl LogControl {
 }
 
 pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
+    if let Some(c) = text.chars().find(|&c| is_unprintable(c)) {
+        return Err(FilterError::Unprintable(c));
+    }
     let text = text.trim();
     if text.is_empty() {
         return Err(FilterError::Empty);
@@ -90,6 +96,11 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
         return Err(FilterError::NoLevel(text.to_owned()));
     }
     Ok(EnvFilter::builder().parse(text)?)
+}
+
+/// Control characters, and the two line separators that are none.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -128,6 +139,11 @@ mod tests {
             "proxy=loud",
             "info,a=b=c",
             "[",
+            "info\nX",
+            "info,\rproxy=debug",
+            "info\t",
+            "info\u{2028}X",
+            "info\u{1b}[1m",
             &"a,".repeat(4096),
         ] {
             assert!(log.replace(text).is_err(), "{text}");

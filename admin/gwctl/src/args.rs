@@ -80,9 +80,9 @@ pub(crate) struct From {
     #[arg(short, long, global = true, default_value = "default")]
     pub(crate) namespace: String,
 
-    /// For how long an answer is waited for
-    #[arg(long, global = true, default_value = "30s", value_parser = duration)]
-    pub(crate) timeout: Duration,
+    /// For how long an answer is waited for [default: 30s; 5m for a profile, beside its seconds]
+    #[arg(long, global = true, value_parser = duration)]
+    pub(crate) timeout: Option<Duration>,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -20,7 +20,8 @@ use crate::output::shown;
 #[derive(Debug)]
 pub(crate) struct Client {
     address: String,
-    timeout: Duration,
+    /// None where the user left it to us.
+    timeout: Option<Duration>,
     runtime: Runtime,
 }
 
@@ -29,7 +30,7 @@ impl Client {
     ///
     /// # Errors
     /// The address is none.
-    pub(crate) fn new(address: &str, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self> {
         let port = address
             .rsplit_once(':')
             .and_then(|(_, port)| port.parse::<u16>().ok());
@@ -48,15 +49,20 @@ impl Client {
     /// # Errors
     /// The server cannot be reached, refuses, or takes too long.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>> {
-        self.whole(Method::GET, path, Duration::ZERO)
+        self.whole(Method::GET, path, self.timeout())
     }
 
-    /// As [`Client::get`], of what takes a while to make.
+    /// The profile that a GET asks for, and that takes so long to sample.
     ///
     /// # Errors
-    /// As there.
-    pub(crate) fn get_slowly(&self, path: &str, takes: Duration) -> Result<Vec<u8>> {
-        self.whole(Method::GET, path, takes)
+    /// As of [`Client::get`].
+    pub(crate) fn profile(&self, path: &str, sampling: Duration) -> Result<Vec<u8>> {
+        self.whole(Method::GET, path, self.profile_timeout(sampling))
+    }
+
+    fn profile_timeout(&self, sampling: Duration) -> Duration {
+        let naming = self.timeout.unwrap_or(NAMING);
+        naming.saturating_add(sampling)
     }
 
     /// The answer to a POST without a body.
@@ -64,11 +70,11 @@ impl Client {
     /// # Errors
     /// As of [`Client::get`].
     pub(crate) fn post(&self, path: &str) -> Result<Vec<u8>> {
-        self.whole(Method::POST, path, Duration::ZERO)
+        self.whole(Method::POST, path, self.timeout())
     }
 
-    fn whole(&self, method: Method, path: &str, takes: Duration) -> Result<Vec<u8>> {
-        let until = Instant::now() + self.timeout + takes;
+    fn whole(&self, method: Method, path: &str, timeout: Duration) -> Result<Vec<u8>> {
+        let until = Instant::now() + timeout;
         self.runtime.block_on(async {
             let asked = async {
                 let response = self.ask(method, path).await?;
@@ -85,9 +91,8 @@ impl Client {
             };
             let late = || {
                 anyhow!(
-                    "{} gave no answer within {:?}; give it longer with --timeout",
-                    self.address,
-                    self.timeout + takes
+                    "{} gave no answer within {timeout:?}; give it longer with --timeout",
+                    self.address
                 )
             };
             timeout_at(until, asked).await.map_err(|_| late())?
@@ -101,7 +106,7 @@ impl Client {
 
     /// For how long an answer is waited for.
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout
+        self.timeout.unwrap_or(ANSWER)
     }
 
     /// Runs what asks in its own time, and bounds its waits itself.
@@ -146,6 +151,11 @@ impl Client {
     }
 }
 
+/// What is at hand is told within this, or the gateway is stuck: 30 s.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The names of a profile's functions are looked up at the lowest priority, a second's work that
+/// takes a minute where requests need every core: 5 min.
+const NAMING: Duration = Duration::from_mins(5);
 /// Larger than any dump: 1 GiB.
 const ANSWER_BYTES: usize = 1 << 30;
 /// Larger than any reason: 64 KiB.
@@ -165,4 +175,23 @@ fn refused(status: StatusCode, body: &[u8]) -> Result<()> {
         bail!("the gateway has no such page; is it of the same version? It says: {said}");
     }
     bail!("the gateway refuses ({status}): {said}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Client;
+
+    #[test]
+    fn a_profile_is_waited_for_while_a_busy_gateway_looks_up_its_names() {
+        let seconds = Duration::from_secs;
+        let client = |timeout| Client::new("localhost:1", timeout).expect("an address");
+        let patient = client(None);
+        assert_eq!(patient.timeout(), seconds(30));
+        assert_eq!(patient.profile_timeout(seconds(10)), seconds(310));
+        let hasty = client(Some(seconds(1)));
+        assert_eq!(hasty.timeout(), seconds(1));
+        assert_eq!(hasty.profile_timeout(seconds(10)), seconds(11));
+    }
 }

@@ -21,7 +21,7 @@ mod tasks;
 mod trace;
 mod version;
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -58,7 +58,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Memory(command) => memory::run(&command, &source, &mut out)?,
         Command::Version => version::run(&source, &mut out)?,
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "gwctl", &mut out);
+            // Into memory first: it panics where its output takes no more.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "gwctl", &mut script);
+            out.write_all(&script)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::args::LogArgs;
 use crate::output::line;
@@ -20,8 +20,14 @@ pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Resul
         None => client.get("/logging")?,
     };
     let answer = String::from_utf8_lossy(&answer);
+    if !answer.starts_with(SAID) {
+        bail!("the answer is not a log level; is it the port of an admin server?");
+    }
     answer.lines().try_for_each(|text| line(text, out))
 }
+
+/// How the server says it.
+const SAID: &str = "current log level is ";
 
 /// As a value in a query: everything but plain characters escaped.
 pub(crate) fn escaped(text: impl AsRef<[u8]>) -> String {

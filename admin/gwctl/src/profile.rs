@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::args::{ProfileArgs, ProfileKind};
 use crate::source::Source;
@@ -26,10 +26,17 @@ pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> R
             let seconds = args.seconds;
             eprintln!("sampling for {seconds} s …");
             let path = format!("/debug/pprof/profile?seconds={seconds}&format={format}");
-            client.get_slowly(&path, Duration::from_secs(u64::from(seconds)))?
+            client.profile(&path, Duration::from_secs(u64::from(seconds)))?
         }
-        ProfileKind::Heap => client.get(&format!("/debug/pprof/heap?format={format}"))?,
+        ProfileKind::Heap => {
+            let path = format!("/debug/pprof/heap?format={format}");
+            client.profile(&path, Duration::ZERO)?
+        }
     };
+    let begins = if args.flamegraph { SVG } else { GZIP };
+    if !profile.starts_with(begins) {
+        bail!("the answer is not a profile; is it the port of an admin server?");
+    }
     let path = args.output.clone().unwrap_or_else(|| name(args));
     if path == Path::new("-") {
         out.write_all(&profile)?;
@@ -45,6 +52,11 @@ pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> R
     writeln!(out, "{shown}: {} bytes; {how}", profile.len())?;
     Ok(())
 }
+
+/// How a file of this kind begins (RFC 1952 section 2.3.1).
+const GZIP: &[u8] = &[0x1f, 0x8b];
+/// How the server begins a drawing.
+const SVG: &[u8] = b"<?xml";
 
 /// A name that no earlier profile has.
 fn name(args: &ProfileArgs) -> PathBuf {

@@ -24,7 +24,10 @@ pub(crate) struct Source {
 
 #[derive(Debug)]
 enum Place {
-    Server { address: String, timeout: Duration },
+    Server {
+        address: String,
+        timeout: Option<Duration>,
+    },
     File(PathBuf),
     Nowhere,
 }

@@ -1,5 +1,6 @@
 //! Servers that are none, or mean ill: `gwctl` never hangs, and says what to do next.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -168,6 +169,9 @@ fn what_is_no_admin_server_is_named_so() {
         ("", "memory", "does not speak HTTP"),
         (html, "config all", "not a configuration dump"),
         (html, "tasks", "is it one?"),
+        (html, "log", "is not a log level"),
+        (html, "profile heap -o -", "is not a profile"),
+        (html, "profile heap --flamegraph -o -", "is not a profile"),
         (
             "HTTP/1.1 404 Not Found\r\n\r\nno",
             "log",
@@ -194,6 +198,21 @@ fn a_request_that_no_trace_tells_of_is_said_to_be_elsewhere() {
     assert_eq!(run.code, Some(1));
     assert!(run.err.contains("204 No Content"), "{}", run.err);
     assert!(run.err.contains("gwctl config listeners"), "{}", run.err);
+}
+
+#[test]
+fn an_output_that_takes_no_more_is_no_panic() {
+    for (line, code) in [("completion bash", 1), ("check /nowhere", 1)] {
+        let full = File::options().write(true).open("/dev/full");
+        let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+            .args(line.split_whitespace())
+            .stdout(full.expect("a device of every Linux"))
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(code), "{line}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.starts_with("error: "), "{line}: {said}");
+    }
 }
 
 #[test]

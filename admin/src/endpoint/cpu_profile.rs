@@ -72,7 +72,9 @@ impl Wanted {
 fn refusal(error: &CpuProfileError) -> Refusal {
     match error {
         CpuProfileError::Busy => Refusal::conflict(error.to_string()),
-        CpuProfileError::Failed(_) => Refusal::failed(error.to_string()),
+        CpuProfileError::NoFolder | CpuProfileError::Failed(_) => {
+            Refusal::failed(error.to_string())
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where the process's CPU time goes: the stack of whichever thread runs, so many times a second.
 
+use std::path::Path;
 use std::time::Duration;
 
 use pprof::{ProfilerGuard, ProfilerGuardBuilder, Report};
@@ -13,6 +14,12 @@ pub enum CpuProfileError {
     /// One at a time: the timer signal is the process's only one.
     #[error("another CPU profile is being made; try again when it is done")]
     Busy,
+    /// Samples that find no room in memory go to a file.
+    #[error(
+        "the profiler needs a place for a temporary file: mount a folder that can be written at \
+         /dev/shm, or name one in TMPDIR"
+    )]
+    NoFolder,
     /// The profiler refused.
     #[error("the profiler failed: {0}")]
     Failed(String),
@@ -38,6 +45,7 @@ impl CpuProfile {
     /// # Errors
     /// Another one is being made, or the kernel refuses the timer.
     pub fn start(frequency: i32) -> Result<Self, CpuProfileError> {
+        find_folder()?;
         let guard = ProfilerGuardBuilder::default()
             .frequency(frequency)
             .blocklist(&WITHOUT_FRAME_POINTERS)
@@ -55,6 +63,18 @@ impl CpuProfile {
         drop(self.guard);
         write(&report, took, format)
     }
+}
+
+/// Sees to it that the profiler finds a place for its file: the root of a hardened container can not
+/// be written, and its shared memory can.
+fn find_folder() -> Result<(), CpuProfileError> {
+    if tempfile::tempfile().is_ok() {
+        return Ok(());
+    }
+    // Refused where it is in force already, and then no file can be made in it.
+    let _ = tempfile::env::override_temp_dir(Path::new("/dev/shm"));
+    let found = tempfile::tempfile().map(drop);
+    found.map_err(|_| CpuProfileError::NoFolder)
 }
 
 /// Code that was compiled without frame pointers: a sample in there could not be walked.

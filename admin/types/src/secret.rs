@@ -15,33 +15,57 @@ pub fn is_secret_header(name: &str) -> bool {
 }
 
 /// The value of a header, or [`MASK`]. A signed token is a secret whatever the header is called: a
-/// policy may take it from any.
+/// policy may take it from any. A header that names a page shows it as [`url`] does: a redirect back
+/// from an identity provider carries the code, and the next request's Referer repeats it.
 #[must_use]
-pub fn header_value<'a>(name: &str, value: &'a str) -> &'a str {
-    if is_secret_header(name) || holds_token(value) {
-        MASK
-    } else {
-        value
+pub fn header_value<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
+    if is_secret_header(name) {
+        return Cow::Borrowed(MASK);
     }
+    let names_a_page = URLS.iter().any(|it| it.eq_ignore_ascii_case(name));
+    let shown = if names_a_page {
+        Cow::Owned(url(value))
+    } else {
+        Cow::Borrowed(value)
+    };
+    if holds_token(&shown) {
+        return Cow::Borrowed(MASK);
+    }
+    shown
 }
 
-/// A path and its query; values of parameters that carry credentials are masked.
+/// A path with its query and fragment; values of parameters that carry credentials are masked.
 #[must_use]
 pub fn target(target: &str) -> Cow<'_, str> {
-    let Some((path, query)) = target.split_once('?') else {
+    let Some(start) = target.find(['?', '#']) else {
         return Cow::Borrowed(target);
     };
-    let secret = |(name, value): (&str, &str)| is_secret_parameter(name) || holds_token(value);
-    if !query.split('&').filter_map(parameter).any(secret) {
+    let (path, parts) = target.split_at(start + 1);
+    if !parts.split(PARTS).any(is_secret_pair) {
         return Cow::Borrowed(target);
     }
-    let pairs = query.split('&').map(|pair| match parameter(pair) {
-        Some((name, value)) if secret((name, value)) => Cow::Owned(format!("{name}={MASK}")),
-        _ => Cow::Borrowed(pair),
-    });
-    let pairs: Vec<_> = pairs.collect();
-    Cow::Owned(format!("{path}?{}", pairs.join("&")))
+    let mut shown = path.to_owned();
+    for part in parts.split_inclusive(PARTS) {
+        let (pair, separator) = match part.char_indices().next_back() {
+            Some((at, last)) if PARTS.contains(&last) => part.split_at(at),
+            _ => (part, ""),
+        };
+        match pair.split_once('=') {
+            Some((name, _)) if is_secret_pair(pair) => shown.extend([name, "=", MASK]),
+            _ => shown.push_str(pair),
+        }
+        shown.push_str(separator);
+    }
+    Cow::Owned(shown)
 }
+
+fn is_secret_pair(pair: &str) -> bool {
+    let named = pair.split_once('=');
+    named.is_some_and(|(name, value)| is_secret_parameter(name) || holds_token(value))
+}
+
+/// What is between parameters, and between a query and a fragment. A further `?` is data.
+const PARTS: [char; 2] = ['&', '#'];
 
 /// A URL without its credentials; values of parameters that carry some are masked.
 #[must_use]
@@ -55,10 +79,6 @@ pub fn url(url: &str) -> String {
         .rsplit_once('@')
         .map_or(authority, |(_, host)| host);
     format!("{scheme}://{host}{}", target(path))
-}
-
-fn parameter(pair: &str) -> Option<(&str, &str)> {
-    pair.split_once('=')
 }
 
 /// Whether there is a signed token (RFC 7515 section 7.1) among the words of a value: three parts of
@@ -99,9 +119,11 @@ fn is_secret_word(name: &str) -> bool {
     WORDS.iter().any(|word| name.contains(word))
 }
 
-const HEADERS: [&str; 5] = [
+const HEADERS: [&str; 7] = [
     "authorization",
     "proxy-authorization",
+    "authentication",
+    "x-auth",
     "cookie",
     "set-cookie",
     "x-forwarded-client-cert",
@@ -109,8 +131,28 @@ const HEADERS: [&str; 5] = [
 
 const PARAMETERS: [&str; 6] = ["code", "key", "sig", "signature", "jwt", "sid"];
 
-const WORDS: [&str; 7] = [
-    "token", "secret", "passw", "api-key", "api_key", "apikey", "session",
+const WORDS: [&str; 10] = [
+    "token",
+    "secret",
+    "passw",
+    "api-key",
+    "api_key",
+    "apikey",
+    "session",
+    "signature",
+    "credential",
+    "subscription-key",
+];
+
+/// Headers that name a page.
+const URLS: [&str; 7] = [
+    "referer",
+    "location",
+    "content-location",
+    "x-original-url",
+    "x-original-uri",
+    "x-rewrite-url",
+    "x-forwarded-uri",
 ];
 
 #[cfg(test)]
@@ -128,11 +170,30 @@ mod tests {
             "X-Api-Key",
             "x-auth-token",
             "X-Session-Id",
+            "Ocp-Apim-Subscription-Key",
+            "X-Hub-Signature-256",
+            "Authentication",
         ] {
             assert_eq!(header_value(name, "v"), MASK, "{name}");
         }
         for name in ["accept", "host", "x-request-id", "content-length"] {
             assert_eq!(header_value(name, "v"), "v", "{name}");
+        }
+    }
+
+    #[test]
+    fn headers_that_name_a_page_are_shown_without_its_credentials() {
+        for (name, value, shown) in [
+            (
+                "Location",
+                "https://a.test/back?code=x&state=y#access_token=z&n=1",
+                "https://a.test/back?code=***&state=y#access_token=***&n=1",
+            ),
+            ("referer", "http://me:hush@a.test/", "http://a.test/"),
+            ("X-Original-Url", "/a?sig=x", "/a?sig=***"),
+            ("location", "/a?b=c#d", "/a?b=c#d"),
+        ] {
+            assert_eq!(header_value(name, value), shown);
         }
     }
 
@@ -191,6 +252,12 @@ mod tests {
             ("/a?b=c&API_KEY=x=y", "/a?b=c&API_KEY=***"),
             ("/a?%74oken=x", "/a?%74oken=***"),
             ("/a?token", "/a?token"),
+            (
+                "/a?b=c&X-Amz-Signature=x&X-Amz-Credential=y",
+                "/a?b=c&X-Amz-Signature=***&X-Amz-Credential=***",
+            ),
+            ("/a#id_token=x", "/a#id_token=***"),
+            ("/a?token=x?y&b=c", "/a?token=***&b=c"),
         ] {
             assert_eq!(target(text), shown);
         }
