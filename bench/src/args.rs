@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -55,15 +56,20 @@ pub(crate) struct RunArgs {
     /// Peers; `gateway` means it on both drivers. All unless given.
     #[arg(long = "peer", value_delimiter = ',')]
     pub(crate) peers: Vec<String>,
-    /// Two rounds of a second, not waiting for a quiet machine: to see that it works.
+    /// Two rounds of a second for each, not waiting for a quiet machine: to see that it works.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Rounds; each runs every peer once. From 10 on, comparisons carry an interval.
+    /// Rounds; each starts every peer afresh and runs it once. From 10 on, comparisons carry an
+    /// interval.
     #[arg(long)]
     pub(crate) rounds: Option<usize>,
     /// Measured seconds of each run.
     #[arg(long)]
     pub(crate) seconds: Option<u64>,
+    /// Milliseconds of a slice: in a round all peers stand ready and take turns this long, until each
+    /// has had its seconds. Some scenarios have slices of their own.
+    #[arg(long, default_value = "250")]
+    pub(crate) slice: NonZeroU64,
     /// Seconds of load before those.
     #[arg(long)]
     pub(crate) warm_up: Option<u64>,

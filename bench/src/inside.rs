@@ -21,7 +21,7 @@ pub(crate) fn look(inside: Inside, folder: &Path, done: &AtomicBool) -> Result<u
     let (socket, path, then) = match inside {
         Inside::Dump => (ADMIN, "/config_dump", Then::Again(Duration::ZERO)),
         Inside::Scrape => (METRICS, "/metrics", Then::Again(Duration::from_secs(1))),
-        // Longer than any run; it ends with its reader.
+        // Longer than any turn; it ends with its reader.
         Inside::Profile => (ADMIN, "/debug/pprof/profile?seconds=60", Then::Read),
         // No request is one of these, so it stays armed; whoever arms it does not read.
         Inside::Trace => (
@@ -90,7 +90,8 @@ fn drain(stream: &mut UnixStream, done: &AtomicBool) -> Result<bool> {
     Ok(false)
 }
 
-fn wait(pause: Duration, done: &AtomicBool) {
+/// Waits for `pause`, or until it is `done`.
+pub(crate) fn wait(pause: Duration, done: &AtomicBool) {
     let mut left = pause;
     while !left.is_zero() && !done.load(Ordering::Acquire) {
         let step = left.min(LOOK_UP);

@@ -1,12 +1,14 @@
 //! `bench`: measures the gateway beside its peers, over sockets alone.
 //!
-//! Life of a number: `scenario` (what) → `run` (in which order) → `measure` (one run: `peers` and
-//! `origin` started, `load` applied, `procfs` read before and after, answers verified) → `record`
-//! (kept as JSON) → `report` (`stats` of the rounds, tables and plots).
+//! Life of a number: `scenario` (what) → `run` (case by case, round by round) → `turns` (a round: all
+//! stand ready and take turns) → `measure` (one run, in slices: `peers` and `origin` started, `load`
+//! applied, `cpu` read before and after, answers verified) → `record` (kept as JSON) → `report`
+//! (`stats` of the rounds, tables and plots).
 
 #![forbid(unsafe_code)]
 
 mod args;
+mod cpu;
 mod inside;
 mod load;
 mod machine;
@@ -23,9 +25,12 @@ mod relay;
 mod report;
 mod run;
 mod scenario;
+mod slice;
 mod stats;
+mod subject;
 mod syscalls;
 mod tls;
+mod turns;
 
 use std::io::Write as _;
 

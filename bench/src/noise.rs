@@ -1,28 +1,25 @@
-//! Whether the machine is quiet enough to measure on, before a run and during it.
+//! Whether the machine is quiet enough to measure on, before a round and during a slice.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use crate::procfs::Machine;
 
-/// Waits until the machine is idle, at most `patience`; what disturbed it if it never was.
-pub(crate) fn wait_for_quiet(patience: Duration) -> Result<Option<String>> {
+/// Waits until the machine is idle, at most `patience`.
+pub(crate) fn wait_for_quiet(patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
-        let before = Machine::now()?;
+        let window = Window::open(0)?;
         std::thread::sleep(SAMPLE);
-        let (busy, steal) = Machine::now()?.shares_since(&before);
-        let Some(noise) = judge(busy, steal) else {
-            return Ok(None);
-        };
-        if Instant::now() >= deadline {
-            return Ok(Some(format!("before: {noise}")));
+        if window.close(0)?.is_none() || Instant::now() >= deadline {
+            return Ok(());
         }
     }
 }
 
-/// What of a run's window was neither ours nor idle.
+/// What of a slice's time was neither ours nor idle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     before: Machine,
@@ -30,7 +27,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Opens it. `ours` is the ticks that proxy, origin, load and harness have used so far.
+    /// Opens it. `ours` is the nanoseconds that this process and all it started have used so far.
     pub(crate) fn open(ours: u64) -> Result<Self> {
         Ok(Self {
             before: Machine::now()?,
@@ -39,33 +36,48 @@ impl Window {
     }
 
     /// What disturbed it, if anything did.
-    pub(crate) fn close(&self, ours: u64) -> Result<Option<String>> {
-        let mut now = Machine::now()?;
-        now.busy = now
-            .busy
-            .saturating_sub(ours.saturating_sub(self.ours_before));
-        let (foreign, steal) = now.shares_since(&self.before);
-        Ok(judge(foreign, steal).map(|noise| format!("during: {noise}")))
+    pub(crate) fn close(&self, ours: u64) -> Result<Option<Noise>> {
+        let ours = ours.saturating_sub(self.ours_before);
+        let (foreign, stolen) = Machine::now()?.shares_since(&self.before, ours);
+        Ok(Noise { foreign, stolen }.or_none())
     }
 }
 
-fn judge(foreign: f64, steal: f64) -> Option<String> {
-    let noisy = foreign > FOREIGN || steal > STEAL;
-    noisy.then(|| {
-        format!(
-            "{:.0} % other work, {:.0} % stolen",
-            foreign * 100.0,
-            steal * 100.0
-        )
-    })
+/// What disturbed a slice, in shares of the time of all cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Noise {
+    foreign: f64,
+    stolen: f64,
+}
+
+impl Noise {
+    fn or_none(self) -> Option<Self> {
+        (self.foreign > FOREIGN || self.stolen > STOLEN).then_some(self)
+    }
+
+    /// The worse of both, each in its kind.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            foreign: self.foreign.max(other.foreign),
+            stolen: self.stolen.max(other.stolen),
+        }
+    }
+}
+
+impl fmt::Display for Noise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (foreign, stolen) = (self.foreign * 100.0, self.stolen * 100.0);
+        write!(f, "{foreign:.0} % other work, {stolen:.0} % stolen")
+    }
 }
 
 /// Ticks are 10 ms: less than this cannot tell 5 % from none.
 const SAMPLE: Duration = Duration::from_millis(400);
 /// Share of all cores that others may use.
 const FOREIGN: f64 = 0.05;
-/// Share of all time the hypervisor may take.
-const STEAL: f64 = 0.01;
+/// Share of all time that the hypervisor may take. One tick of a slice of 250 ms on two cores is
+/// 2 %, and says nothing yet.
+const STOLEN: f64 = 0.03;
 
 #[cfg(test)]
 mod tests {
@@ -73,14 +85,17 @@ mod tests {
 
     #[test]
     fn quiet_is_quiet_and_noise_is_named() {
-        assert_eq!(judge(0.02, 0.0), None);
+        let noise = |foreign, stolen| Noise { foreign, stolen };
+        assert_eq!(noise(0.02, 0.02).or_none(), None);
+        let told = |noise: Noise| noise.or_none().map(|noise| noise.to_string());
         assert_eq!(
-            judge(0.50, 0.0).as_deref(),
+            told(noise(0.50, 0.0)).as_deref(),
             Some("50 % other work, 0 % stolen")
         );
         assert_eq!(
-            judge(0.0, 0.04).as_deref(),
+            told(noise(0.0, 0.04)).as_deref(),
             Some("0 % other work, 4 % stolen")
         );
+        assert_eq!(noise(0.5, 0.0).max(noise(0.1, 0.2)), noise(0.5, 0.2));
     }
 }

@@ -63,7 +63,7 @@ impl Running {
 
     /// Sends a signal to the process itself.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(kill_process(raw(self.pid())?, signal)?)
+        self::signal(self.pid(), signal)
     }
 
     fn stop(&mut self) -> Result<()> {
@@ -75,7 +75,7 @@ impl Running {
         }
         // Workers too: they outlive a parent that is slow to reap, and would hold the port.
         for pid in tree.into_iter().filter(|pid| *pid != self.pid()) {
-            let _ = kill_process(raw(pid)?, Signal::KILL);
+            let _ = signal(pid, Signal::KILL);
         }
         let _ = self.child.kill();
         self.child.wait()?;
@@ -88,6 +88,11 @@ impl Drop for Running {
         // Already reaped is all that can go wrong here, and is what is wanted.
         let _ = self.stop();
     }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
+    Ok(kill_process(raw(pid)?, signal)?)
 }
 
 fn raw(pid: u32) -> Result<Pid> {
@@ -133,7 +138,7 @@ pub(crate) fn end_with_children() -> Result<()> {
                 .filter(|pid| *pid != own)
             {
                 // Gone already is as good.
-                let _ = raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+                let _ = self::signal(pid, Signal::KILL);
             }
             std::process::exit(128 + signal);
         }

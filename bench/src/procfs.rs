@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::stats::count64;
+use crate::stats::{count, count64};
 
 /// What a proxy has used so far, summed over its process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -30,9 +31,7 @@ impl Usage {
         let mut sum = Self::default();
         for pid in tree(root)? {
             // A worker may leave between the listing and here; the parent then holds its time.
-            if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat"))
-                && let Some(stat) = Stat::parse(&text)
-            {
+            if let Some(stat) = Stat::of(pid) {
                 sum.user_ticks += stat.user + stat.children_user;
                 sum.system_ticks += stat.system + stat.children_system;
                 sum.rss += stat.rss_pages * page_size();
@@ -42,16 +41,6 @@ impl Usage {
             }
         }
         Ok(sum)
-    }
-
-    /// Ticks of both kinds.
-    pub(crate) fn ticks(&self) -> u64 {
-        self.user_ticks + self.system_ticks
-    }
-
-    /// CPU time between `earlier` and this, in microseconds.
-    pub(crate) fn cpu_us_since(&self, earlier: &Self) -> f64 {
-        ticks_to_us(self.ticks().saturating_sub(earlier.ticks()))
     }
 }
 
@@ -66,7 +55,7 @@ fn page_size() -> u64 {
 
 /// The fields of `/proc/PID/stat` that are used here.
 #[derive(Debug, PartialEq)]
-struct Stat {
+pub(crate) struct Stat {
     parent: u32,
     user: u64,
     system: u64,
@@ -76,6 +65,21 @@ struct Stat {
 }
 
 impl Stat {
+    /// Of a process; none once it has ended.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Ticks of the process itself: all its threads, those that have ended too.
+    pub(crate) fn own_ticks(&self) -> u64 {
+        self.user + self.system
+    }
+
+    /// Ticks of the children it has reaped.
+    pub(crate) fn reaped_ticks(&self) -> u64 {
+        self.children_user + self.children_system
+    }
+
     /// The command's name stands in parentheses and may hold spaces and parentheses itself, so
     /// fields are counted from the last one.
     fn parse(text: &str) -> Option<Self> {
@@ -105,9 +109,7 @@ pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
         else {
             continue;
         };
-        if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat"))
-            && let Some(stat) = Stat::parse(&text)
-        {
+        if let Some(stat) = Stat::of(pid) {
             children.entry(stat.parent).or_default().push(pid);
         }
     }
@@ -157,26 +159,27 @@ pub(crate) fn holds_ring(root: u32) -> Result<bool> {
     }))
 }
 
-/// Time of the whole machine, in clock ticks over all cores.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// Time of the whole machine, in clock ticks over all cores. Idle and stolen time are exact to a
+/// tick; busy time is only sampled, so it is what the clock leaves.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Machine {
-    /// Running anything.
-    pub(crate) busy: u64,
+    at: Instant,
+    cores: usize,
+    /// Running nothing.
+    idle: u64,
     /// Wanted to run while the hypervisor ran others.
-    pub(crate) steal: u64,
-    /// All time.
-    pub(crate) total: u64,
+    steal: u64,
 }
 
 impl Machine {
     /// Now.
     pub(crate) fn now() -> Result<Self> {
         let text = fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        Self::parse(&text).context("/proc/stat has no line for all cores")
+        Self::parse(&text, Instant::now()).context("/proc/stat has no line for all cores")
     }
 
     /// The `cpu` line: user nice system idle iowait irq softirq steal.
-    fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str, at: Instant) -> Option<Self> {
         let line = text.lines().find_map(|l| l.strip_prefix("cpu "))?;
         let fields: Vec<u64> = line
             .split_ascii_whitespace()
@@ -184,36 +187,33 @@ impl Machine {
             .map(str::parse)
             .collect::<Result<_, _>>()
             .ok()?;
-        let total: u64 = fields.iter().sum();
-        let (idle, iowait) = (*fields.get(3)?, *fields.get(4)?);
-        let steal = *fields.get(7)?;
+        let cores = text.lines().filter(|line| line.starts_with("cpu")).count() - 1;
         Some(Self {
-            busy: total - idle - iowait - steal,
-            steal,
-            total,
+            at,
+            cores,
+            idle: *fields.get(3)? + *fields.get(4)?,
+            steal: *fields.get(7)?,
         })
     }
 
-    /// Shares of all time since `earlier`: busy and stolen.
-    pub(crate) fn shares_since(&self, earlier: &Self) -> (f64, f64) {
-        let total = count64(self.total.saturating_sub(earlier.total)).max(1.0);
-        let share = |now: u64, then: u64| count64(now.saturating_sub(then)) / total;
-        (
-            share(self.busy, earlier.busy),
-            share(self.steal, earlier.steal),
-        )
+    /// Shares of all time since `earlier`: busy with other than `ours` (nanoseconds), and stolen.
+    pub(crate) fn shares_since(&self, earlier: &Self, ours: u64) -> (f64, f64) {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64() * count(self.cores);
+        let share = |time: f64| time / seconds.max(f64::MIN_POSITIVE);
+        let ticks = |now: u64, then: u64| share(ticks_to_us(now.saturating_sub(then)) / 1e6);
+        let (idle, steal) = (
+            ticks(self.idle, earlier.idle),
+            ticks(self.steal, earlier.steal),
+        );
+        let foreign = 1.0 - idle - steal - share(count64(ours) / 1e9);
+        (foreign.max(0.0), steal)
     }
-}
-
-/// Ticks of this process and of the children it has reaped, not of those that live.
-pub(crate) fn own_ticks() -> Result<u64> {
-    let text = fs::read_to_string("/proc/self/stat")?;
-    let stat = Stat::parse(&text).context("cannot parse /proc/self/stat")?;
-    Ok(stat.user + stat.system + stat.children_user + stat.children_system)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const STAT: &str = "812 (a (b) c) S 7 812 812 0 -1 4194560 500 0 0 0 120 340 5 6 20 0 3 0 \
@@ -243,11 +243,16 @@ mod tests {
     }
 
     #[test]
-    fn machine_splits_busy_idle_and_steal() {
-        let early = Machine::parse("cpu  10 0 10 70 10 0 0 0 0 0\ncpu0 1 2").expect("parses");
-        let late = Machine::parse("cpu  20 0 20 140 10 0 0 10 0 0\n").expect("parses");
-        let (busy, steal) = late.shares_since(&early);
-        assert!((busy - 0.2).abs() < 1e-9 && (steal - 0.1).abs() < 1e-9);
+    fn machine_splits_ours_idle_and_steal() {
+        let at = Instant::now();
+        let per_second = rustix::param::clock_ticks_per_second();
+        let early = Machine::parse("cpu  1 0 1 7 1 0 0 1 0 0\ncpu0 1\ncpu1 1\n", at);
+        let (idle, steal) = (7 + per_second, 1 + per_second / 10);
+        let text = format!("cpu  5 0 5 {idle} 1 0 0 {steal} 0 0\ncpu0 1\ncpu1 1\n");
+        let late = Machine::parse(&text, at + Duration::from_secs(1)).expect("parses");
+        // Of two seconds: one idle, a tenth stolen, half ours.
+        let (foreign, steal) = late.shares_since(&early.expect("parses"), 500_000_000);
+        assert!((foreign - 0.2).abs() < 1e-9 && (steal - 0.05).abs() < 1e-9);
     }
 
     #[test]
@@ -259,22 +264,5 @@ mod tests {
                 .expect("lists")
                 .contains(&std::process::id())
         );
-    }
-
-    #[test]
-    fn cpu_is_the_difference_of_ticks() {
-        let early = Usage {
-            user_ticks: 100,
-            system_ticks: 200,
-            ..Usage::default()
-        };
-        let late = Usage {
-            user_ticks: 150,
-            system_ticks: 250,
-            ..Usage::default()
-        };
-        let ticks_per_second = count64(rustix::param::clock_ticks_per_second());
-        let expected = 100.0 * 1e6 / ticks_per_second;
-        assert!((late.cpu_us_since(&early) - expected).abs() < 1e-6);
     }
 }

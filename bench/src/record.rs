@@ -1,4 +1,4 @@
-//! What is kept of a measurement: plain data, written as JSON after every run so that nothing
+//! What is kept of a measurement: plain data, written as JSON after every round so that nothing
 //! measured is lost, and read again by `bench report`.
 
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) rounds: usize,
     /// Measured seconds of a run.
     pub(crate) seconds: u64,
+    /// Milliseconds of a slice of it, where a scenario does not say.
+    pub(crate) slice_ms: u64,
     /// Seconds of load before those.
     pub(crate) warm_up: u64,
     /// The origin.

@@ -1,9 +1,5 @@
-//! The order of runs: case by case, round by round, every peer once a round.
-//!
-//! Peers of one round run next to each other in time, so that what drifts (temperature, other
-//! tenants) drifts for all; each round starts with another peer.
+//! The order of runs: scenario by scenario, round by round, in each every peer once in every variant.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,11 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Result, ensure};
 
 use crate::args::{Places, ReportArgs, RunArgs};
-use crate::measure::{Method, measure};
+use crate::measure::Method;
 use crate::peers::{self, Peer};
-use crate::record::{Measured, PeerInfo, Record, Run, Settings, Skipped};
+use crate::record::{PeerInfo, Record, Run, Settings, Skipped};
 use crate::scenario::{Case, read_folder};
 use crate::stats::Spread;
+use crate::turns::{self, Turn};
 use crate::{load, machine, process, report, say, syscalls};
 
 /// `bench run`.
@@ -114,6 +111,7 @@ fn method(args: &RunArgs) -> Method {
     }
     Method {
         duration: seconds(args.seconds, if quick { 1 } else { 5 }),
+        slice: Duration::from_millis(args.slice.get()),
         warm_up: seconds(args.warm_up, 1),
         patience: Duration::from_secs(if quick { 0 } else { 30 }),
         proxy_cores: args.proxy_cores.clone(),
@@ -127,6 +125,7 @@ fn settings(args: &RunArgs, method: &Method) -> Settings {
     Settings {
         rounds: args.rounds.unwrap_or(if args.quick { 2 } else { 10 }),
         seconds: method.duration.as_secs(),
+        slice_ms: args.slice.get(),
         warm_up: method.warm_up.as_secs(),
         origin: method.origin.name().to_owned(),
         proxy_cores: method.proxy_cores.clone(),
@@ -174,8 +173,8 @@ fn skip(record: &mut Record, case: &str, peer: &str, why: &str) {
     record.skipped.push(Skipped { case, peer, why });
 }
 
-/// Runs all variants of a scenario. They take turns within a round like the peers do, so that they
-/// too can be compared in pairs.
+/// Runs all variants of a scenario. They take turns like the peers do, so that they too can be
+/// compared in pairs.
 fn run_scenario(
     variants: &[Case],
     present: &[Box<dyn Peer>],
@@ -187,28 +186,30 @@ fn run_scenario(
     for case in variants {
         say(&format!("\n== {} {}", case.name(), case.title));
         let able = able_peers(case, present, method, record);
-        turns.extend(able.into_iter().map(|peer| (case, peer)));
+        turns.extend(able.into_iter().map(|peer| Turn { case, peer }));
     }
-    let mut failed = BTreeSet::new();
-    for round in 0..record.settings.rounds {
-        for turn in 0..turns.len() {
-            let Some(&(case, peer)) = turns.get((turn + round) % turns.len()) else {
-                continue;
-            };
+    let mut ready = turns.clone();
+    for number in 0..record.settings.rounds {
+        let results = turns::round(&ready, method, number)?;
+        let mut good = Vec::new();
+        for (turn, result) in ready.into_iter().zip(results) {
             // One failure is an answer; nine more cost time and say nothing new.
-            if failed.contains(&(case.name(), peer.name())) {
-                continue;
+            if result.is_ok() {
+                good.push(turn);
             }
-            let run = one_run(case, peer, method, round)?;
-            if run.result.is_err() {
-                failed.insert((case.name(), peer.name()));
-            }
+            let run = Run {
+                case: turn.case.name(),
+                peer: turn.peer.name().to_owned(),
+                round: number,
+                result: result.map_err(|error| format!("{error:#}")),
+            };
             say_run(&run, record.settings.rounds);
             record.runs.push(run);
-            record.save(path)?;
         }
+        record.save(path)?;
+        ready = good;
     }
-    for (case, peer) in turns {
+    for Turn { case, peer } in turns {
         summarise(case, peer, record);
     }
     Ok(())
@@ -241,27 +242,6 @@ fn able_peers<'a>(
     able
 }
 
-fn one_run(case: &Case, peer: &dyn Peer, method: &Method, round: usize) -> Result<Run> {
-    let folder = tempfile::tempdir()?;
-    // On a thread of its own, pinned with all that it starts to the cores of the load.
-    let result = std::thread::scope(|scope| {
-        let runner = scope.spawn(|| -> Result<Measured> {
-            process::pin(&method.load_cores)?;
-            measure(peer, case, method, folder.path())
-        });
-        runner
-            .join()
-            .unwrap_or_else(|_| anyhow::bail!("the run panicked"))
-    });
-    let result = result.map_err(|error| format!("{error:#}"));
-    Ok(Run {
-        case: case.name(),
-        peer: peer.name().to_owned(),
-        round,
-        result,
-    })
-}
-
 fn say_run(run: &Run, rounds: usize) {
     let head = format!(
         "{:>3}/{rounds} {:<15} {:<17}",
@@ -273,10 +253,11 @@ fn say_run(run: &Run, rounds: usize) {
         Err(error) => return say(&format!("{head} !! FAILED: {error}")),
         Ok(measured) => measured,
     };
-    let mut line = format!("{head} {:>9.2} µs CPU/request", measured.cpu_us);
+    let (cpu, rate) = (measured.cpu_us, measured.rate());
+    let mut line = format!("{head} {cpu:>9.2} µs CPU/request {rate:>9.0}/s");
     if let Some(latency) = &measured.latency {
         let p99 = latency.at(0.99).unwrap_or(f64::NAN);
-        let _ = write!(line, " {:>9.0}/s  p99 {p99:>8.0} µs", measured.rate());
+        let _ = write!(line, "  p99 {p99:>8.0} µs");
     }
     for (name, value) in &measured.extra {
         let _ = write!(line, "  {name} {value:.0}");

@@ -4,6 +4,7 @@
 //! that a variant names only what differs; the outcome is a flat list of [`Case`]s, which is all
 //! that the rest of the harness knows.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,6 +36,9 @@ pub(crate) struct Case {
     /// The routing table of the proxy.
     #[serde(default)]
     pub(crate) routes: Routes,
+    /// How long a slice of a run is, in milliseconds, where `--slice` is not what it needs.
+    #[serde(default)]
+    pub(crate) slice_ms: Option<NonZeroU64>,
     /// A configuration change every so many milliseconds while the load runs.
     #[serde(default)]
     pub(crate) churn_ms: Option<u64>,
@@ -258,6 +262,11 @@ impl Case {
             _ => format!("/bytes/{}", self.load.bytes),
         };
         self.routes.path(&path)
+    }
+
+    /// How long a slice of a run is, where it needs one of its own.
+    pub(crate) fn slice(&self) -> Option<Duration> {
+        self.slice_ms.map(|ms| Duration::from_millis(ms.get()))
     }
 
     /// How often the configuration changes during the load.

@@ -5,7 +5,7 @@
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::{process, procfs};
 
@@ -31,8 +31,7 @@ impl Counter {
 
     /// The count.
     pub(crate) fn stop(self) -> Result<u64> {
-        let pid = i32::try_from(self.perf.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("no such process id")?, Signal::INT)?;
+        process::signal(self.perf.id(), Signal::INT)?;
         let output = self.perf.wait_with_output()?;
         parse(&String::from_utf8_lossy(&output.stderr)).context("perf counted nothing")
     }

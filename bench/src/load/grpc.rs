@@ -9,42 +9,79 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::Request;
 use tokio::net::TcpStream;
-use tokio::runtime::LocalOptions;
+use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::task::JoinSet;
 
 use super::latency::{Basis, Collector};
-use super::{Aim, Outcome};
+use super::{Account, Aim, Load, Turn};
 use crate::origin::grpc::message;
 use crate::origin::http1;
 
-/// Runs the load in the calling thread.
-pub(super) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
-    runtime()?.block_on(async {
+/// The connections, driven by the calling thread while it is their turn.
+pub(super) struct Calls {
+    runtime: LocalRuntime,
+    clients: Vec<SendRequest<Bytes>>,
+    streams: usize,
+    call: Call,
+    requests: u64,
+}
+
+impl Calls {
+    /// Connects.
+    pub(super) fn connect(aim: Aim<'_>) -> Result<Self> {
         let load = &aim.case.load;
-        let start = Instant::now();
-        let call = Call::of(aim);
-        let mut streams = JoinSet::new();
-        for _ in 0..load.connections {
-            let client = connect(aim.address).await?;
-            for _ in 0..load.streams {
-                streams.spawn_local(calls(client.clone(), call.clone(), start + duration));
+        let runtime = runtime()?;
+        let clients = runtime.block_on(async {
+            let mut clients = Vec::new();
+            for _ in 0..load.connections {
+                clients.push(connect(aim.address).await?);
             }
-        }
-        let (mut requests, mut collector) = (0, Collector::new(Basis::ClosedLoop));
-        while let Some(done) = streams.join_next().await {
-            let (count, latencies) = done??;
-            requests += count;
-            collector.add(&latencies);
-        }
-        ensure!(requests > 0, "not one call was answered");
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Outcome {
-            requests,
-            seconds,
-            latency: collector.latency(),
-            ..Outcome::default()
+            anyhow::Ok(clients)
+        })?;
+        Ok(Self {
+            runtime,
+            clients,
+            streams: load.streams,
+            call: Call::of(aim),
+            requests: 0,
         })
-    })
+    }
+}
+
+impl Load for Calls {
+    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+        let start = Instant::now();
+        let (requests, latency) = self.runtime.block_on(async {
+            let mut streams = JoinSet::new();
+            for client in &self.clients {
+                for _ in 0..self.streams {
+                    let calls = calls(client.clone(), self.call.clone(), start + duration);
+                    streams.spawn_local(calls);
+                }
+            }
+            let (mut requests, mut latency) = (0, Collector::new(Basis::ClosedLoop));
+            while let Some(done) = streams.join_next().await {
+                let (count, latencies) = done??;
+                requests += count;
+                latency.add(&latencies);
+            }
+            anyhow::Ok((requests, latency))
+        })?;
+        ensure!(requests > 0, "not one call was answered");
+        self.requests += requests;
+        Ok(Turn {
+            seconds: start.elapsed().as_secs_f64(),
+            latency: Some(latency),
+            ..Turn::default()
+        })
+    }
+
+    fn end(&mut self) -> Result<Account> {
+        Ok(Account {
+            requests: self.requests,
+            unanswered: 0,
+        })
+    }
 }
 
 /// One call, verified.
@@ -81,7 +118,7 @@ pub(crate) fn fetch(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     })
 }
 
-fn runtime() -> Result<tokio::runtime::LocalRuntime> {
+fn runtime() -> Result<LocalRuntime> {
     Ok(tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())?)
@@ -203,8 +240,14 @@ mod tests {
                 folder,
             };
             call_once(aim).expect("one call");
-            let outcome = run(aim, Duration::from_millis(20)).expect("load");
-            assert_eq!(outcome.requests % messages, 0);
+            let mut calls = Calls::connect(aim).expect("connects");
+            let first = calls.turn(Duration::from_millis(20)).expect("a turn");
+            assert!(first.latency.is_some());
+            let after_one = calls.requests;
+            calls.turn(Duration::from_millis(20)).expect("another");
+            let account = calls.end().expect("ends");
+            assert!(account.requests > after_one);
+            assert_eq!(account.requests % messages, 0);
         }
         let counted = fetch(address, "/stats").expect("stats");
         assert!(

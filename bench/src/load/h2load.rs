@@ -1,109 +1,109 @@
 //! h2load: the load for flat-out HTTP/2.
+//!
+//! It has no end but that of its time, and prints nothing if it is ended earlier. So its log tells
+//! the status of every request, and the kernel how many bytes it read. Its latencies are left out,
+//! as wrk's are.
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use super::latency::{Basis, Collector};
-use super::{Aim, Outcome};
-use crate::stats::count64;
+use super::external::External;
+use super::{Account, Aim, Turn};
+use crate::scenario::Load;
 
-/// Runs h2load, which inherits the cores of the calling thread.
-pub(super) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
-    let log = aim.folder.join("h2load.log");
-    // It appends.
-    let _ = std::fs::remove_file(&log);
-    let load = &aim.case.load;
-    let output = Command::new("h2load")
-        .args([
-            "-t1",
-            "-c",
-            &load.connections.to_string(),
-            "-m",
-            &load.streams.to_string(),
-        ])
-        .args(["-D", &duration.as_secs().max(1).to_string()])
-        .arg(format!("--log-file={}", log.display()))
-        .arg(format!("http://{}{}", aim.address, aim.case.path()))
-        .output()
-        .context("cannot run h2load")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "h2load failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let mut outcome = read_summary(&text, load.bytes as u64)?;
-    outcome.seconds = count64(duration.as_secs().max(1));
-    outcome.in_flight = (load.connections * load.streams) as u64;
-    outcome.latency = read_log(&std::fs::read_to_string(&log)?).latency();
-    Ok(outcome)
+/// h2load, stopped between its turns.
+#[derive(Debug)]
+pub(super) struct H2load {
+    process: External,
+    log: PathBuf,
+    load: Load,
 }
 
-/// The counts, checked against each other.
-fn read_summary(text: &str, size: u64) -> Result<Outcome> {
-    let number = |line: &str, before: &str| -> Option<u64> {
-        let line = text.lines().find_map(|l| l.strip_prefix(line))?;
-        let (head, _) = line.split_once(before)?;
-        let digits = head.rsplit([' ', ',', '(']).find(|part| !part.is_empty())?;
-        digits.parse().ok()
-    };
-    let told = "h2load printed no summary that is understood";
-    let succeeded = number("requests: ", " succeeded").context(told)?;
-    let failed = number("requests: ", " failed").context(told)?;
-    let right = number("status codes: ", " 2xx").context(told)?;
-    let data = number("traffic: ", ") data").context(told)?;
-    ensure!(succeeded > 0, "not one request was answered");
-    ensure!(failed == 0, "{failed} requests failed");
-    ensure!(
-        right >= succeeded,
-        "{right} of {succeeded} answers were 2xx"
-    );
-    ensure!(
-        data >= succeeded * size,
-        "{data} bytes came instead of {}",
-        succeeded * size
-    );
-    Ok(Outcome {
-        requests: succeeded,
-        ..Outcome::default()
+impl H2load {
+    /// Starts it.
+    pub(super) fn start(aim: Aim<'_>) -> Result<Self> {
+        let log = aim.folder.join("h2load.log");
+        let load = aim.case.load.clone();
+        let mut command = Command::new("h2load");
+        command.args(["-t1", "-c", &load.connections.to_string()]);
+        command.args(["-m", &load.streams.to_string()]);
+        // Longer than any round.
+        command.args(["-D", "24h"]);
+        command.arg(format!("--log-file={}", log.display()));
+        command.arg(format!("http://{}{}", aim.address, aim.case.path()));
+        let process = External::start(command, aim.folder)?;
+        Ok(Self { process, log, load })
+    }
+}
+
+impl super::Load for H2load {
+    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+        let seconds = self.process.turn(duration).context("h2load")?;
+        Ok(Turn {
+            seconds,
+            ..Turn::default()
+        })
+    }
+
+    fn end(&mut self) -> Result<Account> {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.process.pid()))?;
+        let read = bytes_read(&io).context("the kernel does not tell what h2load read")?;
+        self.process.kill()?;
+        let log = std::fs::read_to_string(&self.log)?;
+        account(&log, read, &self.load)
+    }
+}
+
+fn bytes_read(io: &str) -> Option<u64> {
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "))?;
+    line.parse().ok()
+}
+
+/// Of the log, a line per request: start in µs, status (-1 if it failed), duration in µs.
+fn account(log: &str, read: u64, load: &Load) -> Result<Account> {
+    let mut requests = 0;
+    for line in log.lines() {
+        let status = line.split('\t').nth(1).unwrap_or_default();
+        ensure!(status == "200", "a request ended with status {status}");
+        requests += 1;
+    }
+    ensure!(requests > 0, "not one request was answered");
+    let least = requests * load.bytes as u64;
+    ensure!(read >= least, "{read} bytes came instead of {least}");
+    Ok(Account {
+        requests,
+        unanswered: (load.connections * load.streams) as u64,
     })
-}
-
-/// A line per request: start in µs, status, duration in µs.
-fn read_log(text: &str) -> Collector {
-    let mut collector = Collector::new(Basis::ClosedLoop);
-    let durations = text
-        .lines()
-        .filter_map(|line| line.split('\t').nth(2)?.parse().ok());
-    durations.for_each(|us| collector.record(Duration::from_micros(us)));
-    collector
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::parse;
 
-    const TEXT: &str = "finished in 2.00s, 100 req/s, 1KB/s\n\
-        requests: 200 total, 232 started, 200 done, 200 succeeded, 0 failed, 0 errored, 0 timeout\n\
-        status codes: 200 2xx, 0 3xx, 0 4xx, 0 5xx\n\
-        traffic: 30.10KB (30822) total, 2.00KB (2048) headers (space savings 90%), 25.00KB (25600) data\n";
-
-    #[test]
-    fn the_summary_is_read_and_checked() {
-        assert_eq!(read_summary(TEXT, 128).expect("right").requests, 200);
-        assert!(read_summary(TEXT, 129).is_err(), "bodies were short");
-        assert!(read_summary(&TEXT.replace("200 2xx", "199 2xx"), 128).is_err());
-        assert!(read_summary(&TEXT.replace("0 failed", "1 failed"), 128).is_err());
-        assert!(read_summary("nothing", 128).is_err());
+    fn told(log: &str, read: u64) -> Result<Account> {
+        let case = "id='T'\ntitle='t'\nwhy='w'\nfront='h2c'\n\
+                    load={with='h2load',connections=4,streams=8,bytes=100}";
+        let case = parse(case)?.remove(0);
+        account(log, read, &case.load)
     }
 
     #[test]
-    fn the_log_is_read() {
-        let latency = read_log("1\t200\t50\n2\t200\t70\n")
-            .latency()
-            .expect("some");
-        assert!((latency.at(1.0).expect("kept") - 70.0).abs() < 1.0);
+    fn the_log_is_read_and_checked() {
+        let account = told("1\t200\t50\n2\t200\t70\n", 200).expect("right");
+        assert_eq!((account.requests, account.unanswered), (2, 32));
+        assert!(told("1\t200\t50\n2\t200\t70\n", 199).is_err(), "short");
+        assert!(told("1\t200\t50\n2\t502\t70\n", 200).is_err());
+        assert!(told("1\t-1\t50\n", 200).is_err());
+        assert!(told("", 200).is_err());
+    }
+
+    #[test]
+    fn the_bytes_read_are_found() {
+        assert_eq!(bytes_read("rchar: 350484\nwchar: 9\n"), Some(350_484));
+        assert_eq!(bytes_read("wchar: 9\n"), None);
     }
 }

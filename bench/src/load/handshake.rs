@@ -1,6 +1,6 @@
 //! One TLS handshake for each request, from a few threads: full, or resumed by ticket.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,60 +9,102 @@ use rustls::{ClientConfig, HandshakeKind};
 
 use super::client::Exchange;
 use super::latency::{Basis, Collector};
-use super::{Aim, Outcome};
+use super::{Account, Aim, Load, Turn};
 use crate::probe::{self, Channel};
 
-/// Runs the threads, which inherit the cores of the calling one.
-pub(super) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
-    let certificate = aim.certificate.context("handshakes need a certificate")?;
-    let start = Instant::now();
-    let (mut requests, mut collector) = (0, Collector::new(Basis::ClosedLoop));
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..aim.case.load.connections)
-            .map(|_| {
-                // Tickets are a client's own.
-                let config = certificate.client(aim.case.load.resume);
-                scope.spawn(move || client(aim, &config?, start + duration))
-            })
-            .collect();
-        for thread in threads {
-            let (count, latencies) = thread
-                .join()
-                .map_err(|_| anyhow!("a client thread panicked"))??;
-            requests += count;
-            collector.add(&latencies);
-        }
-        anyhow::Ok(())
-    })?;
-    ensure!(requests > 0, "not one handshake was done");
-    let seconds = start.elapsed().as_secs_f64();
-    Ok(Outcome {
-        requests,
-        seconds,
-        latency: collector.latency(),
-        ..Outcome::default()
-    })
+/// The clients, which keep their tickets from turn to turn.
+pub(super) struct Handshakes {
+    clients: Vec<Client>,
 }
 
-fn client(aim: Aim<'_>, config: &Arc<ClientConfig>, end: Instant) -> Result<(u64, Collector)> {
-    let exchange = Exchange::of(aim.case);
-    let mut collector = Collector::new(Basis::ClosedLoop);
-    let mut count = 0;
-    while Instant::now() < end {
-        let begun = Instant::now();
-        let stream = TcpStream::connect(aim.address)?;
-        let mut channel = Channel::tls(stream, Arc::clone(config))?;
-        probe::exchange(&mut channel, &exchange)?;
-        let kind = channel.handshake().context("no handshake was done")?;
-        // The first connection of a client has no ticket yet.
-        let resumed = kind == HandshakeKind::Resumed;
-        let wanted = aim.case.load.resume && count > 0;
-        ensure!(
-            resumed == wanted,
-            "a handshake was {kind:?}, resumed was {wanted}"
-        );
-        collector.record(begun.elapsed());
-        count += 1;
+impl Handshakes {
+    /// Clients that have not connected yet.
+    pub(super) fn new(aim: Aim<'_>) -> Result<Self> {
+        let certificate = aim.certificate.context("handshakes need a certificate")?;
+        let client = |_| {
+            Ok(Client {
+                address: aim.address,
+                exchange: Exchange::of(aim.case),
+                resume: aim.case.load.resume,
+                config: certificate.client(aim.case.load.resume)?,
+                done: 0,
+            })
+        };
+        let clients = (0..aim.case.load.connections).map(client);
+        Ok(Self {
+            clients: clients.collect::<Result<_>>()?,
+        })
     }
-    Ok((count, collector))
+
+    fn done(&self) -> u64 {
+        self.clients.iter().map(|client| client.done).sum()
+    }
+}
+
+impl Load for Handshakes {
+    /// In threads, which inherit the cores of the calling one.
+    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+        let start = Instant::now();
+        let before = self.done();
+        let mut latency = Collector::new(Basis::ClosedLoop);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .clients
+                .iter_mut()
+                .map(|client| scope.spawn(move || client.run(start + duration)))
+                .collect();
+            for thread in threads {
+                let latencies = thread
+                    .join()
+                    .map_err(|_| anyhow!("a client thread panicked"))??;
+                latency.add(&latencies);
+            }
+            anyhow::Ok(())
+        })?;
+        ensure!(self.done() > before, "not one handshake was done");
+        Ok(Turn {
+            seconds: start.elapsed().as_secs_f64(),
+            latency: Some(latency),
+            ..Turn::default()
+        })
+    }
+
+    fn end(&mut self) -> Result<Account> {
+        Ok(Account {
+            requests: self.done(),
+            unanswered: 0,
+        })
+    }
+}
+
+struct Client {
+    address: SocketAddr,
+    exchange: Exchange,
+    resume: bool,
+    /// Holds its tickets, which are its own.
+    config: Arc<ClientConfig>,
+    done: u64,
+}
+
+impl Client {
+    fn run(&mut self, end: Instant) -> Result<Collector> {
+        let mut collector = Collector::new(Basis::ClosedLoop);
+        while Instant::now() < end {
+            let begun = Instant::now();
+            let stream = TcpStream::connect(self.address)?;
+            let mut channel = Channel::tls(stream, Arc::clone(&self.config))?;
+            probe::exchange(&mut channel, &self.exchange)?;
+            let kind = channel.handshake().context("no handshake was done")?;
+            // The first connection of a client has no ticket yet.
+            let resumed = kind == HandshakeKind::Resumed;
+            let wanted = self.resume && self.done > 0;
+            ensure!(
+                resumed == wanted,
+                "a handshake was {kind:?}, resumed was {wanted}"
+            );
+            collector.record(begun.elapsed());
+            self.done += 1;
+        }
+        Ok(collector)
+    }
 }

@@ -1,51 +1,85 @@
 //! Connections that are used once and then kept: what they cost while they wait.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
 use super::client::Exchange;
-use super::{Aim, Outcome, RSS_PER_CONNECTION};
+use super::{Account, Aim, Load, RSS_PER_CONNECTION, Turn};
 use crate::probe::{self, Channel};
 use crate::procfs::Usage;
 use crate::stats::{count, count64};
+use crate::tls::Certificate;
 
-/// Opens the connections, waits until the proxy's memory has settled and divides.
-pub(super) fn run(aim: Aim<'_>) -> Result<Outcome> {
-    let start = Instant::now();
-    let exchange = Exchange::of(aim.case);
-    let before = Usage::of_tree(aim.proxy)?.rss;
-    let mut kept = Vec::with_capacity(aim.case.load.connections);
-    for number in 0..aim.case.load.connections {
-        let channel = open(aim, &exchange).with_context(|| format!("connection {number}"))?;
-        kept.push(channel);
-    }
-    // Proxies put an idle connection's buffers away after a moment, some by a timer.
-    std::thread::sleep(SETTLE);
-    let after = Usage::of_tree(aim.proxy)?.rss;
-    let each = (count64(after) - count64(before)) / count(kept.len());
-    // All must still be there, or the division was wrong.
-    let every = (kept.len() / SAMPLES).max(1);
-    let mut asked = 0;
-    for channel in kept.iter_mut().step_by(every) {
-        probe::exchange(channel, &exchange).context("an idle connection was closed")?;
-        asked += 1;
-    }
-    let mut outcome = Outcome {
-        requests: kept.len() as u64 + asked,
-        seconds: start.elapsed().as_secs_f64(),
-        ..Outcome::default()
-    };
-    outcome.extra.insert(RSS_PER_CONNECTION.to_owned(), each);
-    Ok(outcome)
+/// Opens connections in its turn, and closes them at the end of it.
+pub(super) struct Idle {
+    address: SocketAddr,
+    proxy: u32,
+    certificate: Option<Certificate>,
+    exchange: Exchange,
+    connections: usize,
+    requests: u64,
 }
 
-fn open(aim: Aim<'_>, exchange: &Exchange) -> Result<Channel> {
-    let stream = TcpStream::connect(aim.address)?;
-    let mut channel = Channel::open(stream, aim.certificate, false)?;
-    probe::exchange(&mut channel, exchange)?;
-    Ok(channel)
+impl Idle {
+    /// Nothing is open yet.
+    pub(super) fn new(aim: Aim<'_>) -> Self {
+        Self {
+            address: aim.address,
+            proxy: aim.proxy,
+            certificate: aim.certificate.cloned(),
+            exchange: Exchange::of(aim.case),
+            connections: aim.case.load.connections,
+            requests: 0,
+        }
+    }
+
+    fn open(&self) -> Result<Channel> {
+        let stream = TcpStream::connect(self.address)?;
+        let mut channel = Channel::open(stream, self.certificate.as_ref(), false)?;
+        probe::exchange(&mut channel, &self.exchange)?;
+        Ok(channel)
+    }
+}
+
+impl Load for Idle {
+    /// Opens the connections, waits until the proxy's memory has settled and divides; that takes
+    /// the time it takes.
+    fn turn(&mut self, _duration: Duration) -> Result<Turn> {
+        let start = Instant::now();
+        let before = Usage::of_tree(self.proxy)?.rss;
+        let mut kept = Vec::with_capacity(self.connections);
+        for number in 0..self.connections {
+            let channel = self
+                .open()
+                .with_context(|| format!("connection {number}"))?;
+            kept.push(channel);
+        }
+        // Proxies put an idle connection's buffers away after a moment, some by a timer.
+        std::thread::sleep(SETTLE);
+        let after = Usage::of_tree(self.proxy)?.rss;
+        let each = (count64(after) - count64(before)) / count(kept.len());
+        self.requests += kept.len() as u64;
+        // All must still be there, or the division was wrong.
+        let every = (kept.len() / SAMPLES).max(1);
+        for channel in kept.iter_mut().step_by(every) {
+            probe::exchange(channel, &self.exchange).context("an idle connection was closed")?;
+            self.requests += 1;
+        }
+        Ok(Turn {
+            seconds: start.elapsed().as_secs_f64(),
+            extra: [(RSS_PER_CONNECTION.to_owned(), each)].into(),
+            ..Turn::default()
+        })
+    }
+
+    fn end(&mut self) -> Result<Account> {
+        Ok(Account {
+            requests: self.requests,
+            unanswered: 0,
+        })
+    }
 }
 
 /// How many idle connections are used again to see that they live.

@@ -41,7 +41,7 @@ impl Latency {
     }
 }
 
-/// Collects latencies of one run, in nanoseconds with three digits.
+/// Collects latencies, in nanoseconds with three digits.
 #[derive(Debug)]
 pub(crate) struct Collector {
     basis: Basis,

@@ -1,7 +1,8 @@
-//! Load generators. Each sends what a case describes for a while, verifies what comes back and
-//! returns an [`Outcome`]; a wrong answer is an error, never a number.
+//! Load generators. Each sends what a case describes in turns, and verifies what comes back; a wrong
+//! answer is an error, never a number.
 
 pub(crate) mod client;
+mod external;
 mod grpc;
 mod h2load;
 mod handshake;
@@ -21,7 +22,7 @@ use anyhow::Result;
 use crate::scenario::{Case, Loader};
 use crate::tls::Certificate;
 pub(crate) use grpc::{call_once, fetch as fetch_h2c};
-use latency::Latency;
+use latency::Collector;
 
 /// Where the load goes, and what it consists of.
 #[derive(Debug, Clone, Copy)]
@@ -38,33 +39,47 @@ pub(crate) struct Aim<'a> {
     pub(crate) folder: &'a Path,
 }
 
-/// What a load came to.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Outcome {
-    /// Requests (or messages, or handshakes) that were answered rightly.
-    pub(crate) requests: u64,
+/// A load on one proxy. It takes turns with the loads on others and keeps its connections.
+pub(crate) trait Load {
+    /// Loads for `duration`. It sends nothing more once it returns.
+    fn turn(&mut self, duration: Duration) -> Result<Turn>;
+
+    /// Ends it: what its clients got in all turns, as far verified as only it can.
+    fn end(&mut self) -> Result<Account>;
+}
+
+/// What is known of one turn of a load. How many requests it was the origin counts.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
     /// How long it took.
     pub(crate) seconds: f64,
-    /// How long answers took.
-    pub(crate) latency: Option<Latency>,
+    /// How long answers took. None from a load that is stopped from outside: its clock runs on.
+    pub(crate) latency: Option<Collector>,
     /// Requests whose connection broke before an answer; an error unless configuration changes.
     pub(crate) lost: u64,
-    /// Requests the origin may have seen beyond those: cut off at the end.
-    pub(crate) in_flight: u64,
     /// What only this load measures.
     pub(crate) extra: BTreeMap<String, f64>,
 }
 
-/// Loads `aim` for `duration`.
-pub(crate) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
-    match aim.case.load.with {
-        Loader::Wrk => wrk::run(aim, duration),
-        Loader::Paced => paced::run(aim, duration),
-        Loader::H2load => h2load::run(aim, duration),
-        Loader::Idle => idle::run(aim),
-        Loader::Handshake => handshake::run(aim, duration),
-        Loader::Grpc => grpc::run(aim, duration),
-    }
+/// What clients say that they got.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Requests (or messages, or handshakes) that were answered rightly.
+    pub(crate) requests: u64,
+    /// Requests the origin may have seen beyond those: lost, or cut off at the end.
+    pub(crate) unanswered: u64,
+}
+
+/// Starts the load on `aim`. It waits for its first turn.
+pub(crate) fn start(aim: Aim<'_>) -> Result<Box<dyn Load>> {
+    Ok(match aim.case.load.with {
+        Loader::Wrk => Box::new(wrk::Wrk::start(aim)?),
+        Loader::Paced => Box::new(paced::Paced::connect(aim)?),
+        Loader::H2load => Box::new(h2load::H2load::start(aim)?),
+        Loader::Idle => Box::new(idle::Idle::new(aim)),
+        Loader::Handshake => Box::new(handshake::Handshakes::new(aim)?),
+        Loader::Grpc => Box::new(grpc::Calls::connect(aim)?),
+    })
 }
 
 /// The Debian package of a load generator that is not ours and not installed.
@@ -82,5 +97,5 @@ pub(crate) fn missing(loader: Loader) -> Option<&'static str> {
         .map(|_| hint)
 }
 
-/// Key in [`Outcome::extra`]: resident bytes of the proxy per idle connection.
+/// Key in [`Turn::extra`]: resident bytes of the proxy per idle connection.
 pub(crate) const RSS_PER_CONNECTION: &str = "rss_per_connection";

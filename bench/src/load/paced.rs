@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -19,51 +19,15 @@ use rustix::time::{
 use super::client::{Exchange, Fed, Reading};
 use super::latency::{Basis, Collector};
 use super::pacing::Pacer;
-use super::{Aim, Outcome};
+use super::{Account, Aim, Load, Turn};
 use crate::probe::upgrade;
 
-/// Runs the load in the calling thread.
-pub(super) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
-    let mut loader = Loader::connect(aim)?;
-    let start = Instant::now();
-    let mut pacer = Pacer::new(start, duration, aim.case.load.rate);
-    let basis = if pacer.is_paced() {
-        Basis::Corrected
-    } else {
-        Basis::ClosedLoop
-    };
-    let mut collector = Collector::new(basis);
-    let give_up = start + duration + DRAIN;
-    loop {
-        let now = Instant::now();
-        loader.send_due(&mut pacer, now)?;
-        let next = pacer.due(now);
-        if next.is_none() && loader.in_flight == 0 {
-            break;
-        }
-        ensure!(
-            now < give_up,
-            "it cannot keep the rate: {}",
-            loader.backlog(next, now)
-        );
-        // Before the end there is either a connection to wait for or a moment.
-        loader.wait(
-            next.filter(|_| !loader.idle.is_empty()).unwrap_or(give_up),
-            &mut collector,
-        )?;
-    }
-    ensure!(loader.requests > 0, "not one request was answered");
-    Ok(Outcome {
-        requests: loader.requests,
-        seconds: start.elapsed().as_secs_f64(),
-        latency: collector.latency(),
-        lost: loader.lost,
-        ..Outcome::default()
-    })
-}
-
-struct Loader<'a> {
-    aim: Aim<'a>,
+/// The connections, and the one thread's way to wait for them.
+pub(super) struct Paced {
+    address: SocketAddr,
+    rate: Option<u32>,
+    /// Whether a connection may break: configuration changes.
+    may_break: bool,
     exchange: Exchange,
     poll: OwnedFd,
     timer: OwnedFd,
@@ -76,6 +40,34 @@ struct Loader<'a> {
     buffer: Vec<u8>,
 }
 
+impl Load for Paced {
+    /// Runs in the calling thread. The schedule begins anew with each turn.
+    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+        let (requests, lost) = (self.requests, self.lost);
+        let basis = self.rate.map_or(Basis::ClosedLoop, |_| Basis::Corrected);
+        let mut latency = Collector::new(basis);
+        // Connections that the proxy closed since the last turn are opened anew before the first
+        // request is due.
+        self.wait(Instant::now(), &mut latency)?;
+        let start = Instant::now();
+        self.follow(Pacer::new(start, duration, self.rate), &mut latency)?;
+        ensure!(self.requests > requests, "not one request was answered");
+        Ok(Turn {
+            seconds: start.elapsed().as_secs_f64(),
+            latency: Some(latency),
+            lost: self.lost - lost,
+            ..Turn::default()
+        })
+    }
+
+    fn end(&mut self) -> Result<Account> {
+        Ok(Account {
+            requests: self.requests,
+            unanswered: self.lost,
+        })
+    }
+}
+
 struct Connection {
     stream: TcpStream,
     /// When the request in flight was due; none while idle.
@@ -85,21 +77,18 @@ struct Connection {
     reading: Reading,
 }
 
-impl<'a> Loader<'a> {
-    fn connect(aim: Aim<'a>) -> Result<Self> {
+impl Paced {
+    /// Connects.
+    pub(super) fn connect(aim: Aim<'_>) -> Result<Self> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
         epoll::add(&poll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
         let exchange = Exchange::of(aim.case);
         let mut connections = Vec::new();
         for token in 0..aim.case.load.connections {
-            let stream = open(aim, &exchange)?;
-            epoll::add(
-                &poll,
-                &stream,
-                EventData::new_u64(token as u64),
-                EventFlags::IN,
-            )?;
+            let stream = open(aim.address, &exchange)?;
+            let token = EventData::new_u64(token as u64);
+            epoll::add(&poll, &stream, token, EventFlags::IN)?;
             connections.push(Connection {
                 stream,
                 due: None,
@@ -108,7 +97,9 @@ impl<'a> Loader<'a> {
             });
         }
         Ok(Self {
-            aim,
+            address: aim.address,
+            rate: aim.case.load.rate,
+            may_break: aim.case.churn_ms.is_some(),
             exchange,
             poll,
             timer,
@@ -120,6 +111,27 @@ impl<'a> Loader<'a> {
             lost: 0,
             buffer: vec![0; 64 * 1024],
         })
+    }
+
+    /// Sends what is due until all is answered.
+    fn follow(&mut self, mut pacer: Pacer, latency: &mut Collector) -> Result<()> {
+        let give_up = pacer.end() + DRAIN;
+        loop {
+            let now = Instant::now();
+            self.send_due(&mut pacer, now)?;
+            let next = pacer.due(now);
+            if next.is_none() && self.in_flight == 0 {
+                return Ok(());
+            }
+            ensure!(
+                now < give_up,
+                "it cannot keep the rate: {}",
+                self.backlog(next, now)
+            );
+            // Before the end there is either a connection to wait for or a moment.
+            let moment = next.filter(|_| !self.idle.is_empty());
+            self.wait(moment.unwrap_or(give_up), latency)?;
+        }
     }
 
     fn send_due(&mut self, pacer: &mut Pacer, now: Instant) -> Result<()> {
@@ -268,10 +280,7 @@ impl<'a> Loader<'a> {
             } else {
                 "within"
             };
-            ensure!(
-                self.aim.case.churn_ms.is_some(),
-                "a connection broke {part} an answer"
-            );
+            ensure!(self.may_break, "a connection broke {part} an answer");
             self.lost += 1;
             self.in_flight -= 1;
             self.idle.push_back(index);
@@ -280,7 +289,7 @@ impl<'a> Loader<'a> {
     }
 
     fn reopen(&mut self, index: usize) -> Result<()> {
-        let stream = open(self.aim, &self.exchange)?;
+        let stream = open(self.address, &self.exchange)?;
         epoll::add(
             &self.poll,
             &stream,
@@ -305,8 +314,8 @@ impl<'a> Loader<'a> {
 }
 
 /// Connects, and upgrades where the exchange begins with that.
-fn open(aim: Aim<'_>, exchange: &Exchange) -> Result<TcpStream> {
-    let mut stream = TcpStream::connect(aim.address).context("it does not accept connections")?;
+fn open(address: SocketAddr, exchange: &Exchange) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).context("it does not accept connections")?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(DRAIN))?;
     if !exchange.opening.is_empty() {
@@ -337,7 +346,7 @@ mod tests {
     }
 
     /// Answers one connection; before answer number `stall_at` it waits for a word.
-    fn origin(stall_at: u64, word: mpsc::Receiver<()>) -> std::net::SocketAddr {
+    fn origin(stall_at: u64, word: mpsc::Receiver<()>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
         let address = listener.local_addr().expect("address");
         thread::spawn(move || {
@@ -358,7 +367,7 @@ mod tests {
         address
     }
 
-    fn load(case: &Case, address: std::net::SocketAddr, millis: u64) -> Result<Outcome> {
+    fn paced(case: &Case, address: SocketAddr) -> Paced {
         let folder = Path::new(".");
         let aim = Aim {
             address,
@@ -367,16 +376,22 @@ mod tests {
             certificate: None,
             folder,
         };
-        run(aim, Duration::from_millis(millis))
+        Paced::connect(aim).expect("connects")
     }
 
     #[test]
-    fn every_scheduled_request_is_answered() {
+    fn every_scheduled_request_is_answered_in_each_turn() {
         let (_word, never) = mpsc::channel();
         let address = origin(u64::MAX, never);
         let case = case("with='paced', connections=1, bytes=100, rate=500");
-        let outcome = load(&case, address, 200).expect("runs");
-        assert_eq!(outcome.requests, 100);
+        let mut paced = paced(&case, address);
+        for turns in 1..=2 {
+            let turn = paced.turn(Duration::from_millis(200)).expect("runs");
+            assert!(turn.seconds >= 0.19 && turn.latency.is_some());
+            assert_eq!(paced.requests, turns * 100);
+        }
+        let account = paced.end().expect("ends");
+        assert_eq!((account.requests, account.unanswered), (200, 0));
     }
 
     #[test]
@@ -384,7 +399,9 @@ mod tests {
         let (_word, never) = mpsc::channel();
         let address = origin(u64::MAX, never);
         let case = case("with='paced', connections=1, bytes=100000, echo=true");
-        assert!(load(&case, address, 50).expect("runs").requests > 0);
+        let mut paced = paced(&case, address);
+        paced.turn(Duration::from_millis(50)).expect("runs");
+        assert!(paced.requests > 0);
     }
 
     /// The server stalls within the run until 150 ms have passed; requests due meanwhile tell.
@@ -399,11 +416,13 @@ mod tests {
             let _ = stopped.recv_timeout(Duration::from_millis(150));
             word.send(()).expect("origin listens");
         });
-        let outcome = load(&case, address, 160).expect("runs");
+        let mut paced = paced(&case, address);
+        let turn = paced.turn(Duration::from_millis(160)).expect("runs");
         drop(stop);
         teller.join().expect("teller");
-        assert_eq!(outcome.requests, 160);
-        let median = outcome.latency.expect("some").at(0.5).expect("kept");
+        assert_eq!(paced.requests, 160);
+        let latency = turn.latency.expect("some").latency().expect("some");
+        let median = latency.at(0.5).expect("kept");
         assert!(median > 20_000.0, "median {median} µs hides the stall");
     }
 
@@ -412,22 +431,10 @@ mod tests {
         let (_word, never) = mpsc::channel();
         let address = origin(u64::MAX, never);
         let case = case("with='paced', connections=1, bytes=10, rate=1000");
-        let folder = Path::new(".");
-        let aim = Aim {
-            address,
-            proxy: 0,
-            case: &case,
-            certificate: None,
-            folder,
-        };
-        let mut loader = Loader::connect(aim).expect("connects");
-        loader.exchange.request = b"GET /nothing HTTP/1.1\r\n\r\n".to_vec();
-        let start = Instant::now();
-        let mut pacer = Pacer::new(start, Duration::from_millis(100), Some(1000));
-        loader.send_due(&mut pacer, start).expect("sends");
-        let mut collector = Collector::new(Basis::Corrected);
-        let error = loader
-            .wait(start + DRAIN, &mut collector)
+        let mut paced = paced(&case, address);
+        paced.exchange.request = b"GET /nothing HTTP/1.1\r\n\r\n".to_vec();
+        let error = paced
+            .turn(Duration::from_millis(100))
             .expect_err("wrong")
             .to_string();
         assert!(error.contains("404"), "{error}");

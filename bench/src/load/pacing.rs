@@ -43,9 +43,9 @@ impl Pacer {
         Some(due)
     }
 
-    /// Whether latencies run from a schedule.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.interval.is_some()
+    /// From when on nothing is due.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
     }
 }
 

@@ -1,7 +1,8 @@
 //! wrk: the load for flat-out HTTP/1.
 //!
 //! It checks statuses itself and counts bytes; together with the origin's count of requests and
-//! the probes before and after a run that is what makes a wrong answer show.
+//! the probes before and after a run that is what makes a wrong answer show. Its latencies are left
+//! out: its clock runs on while it is stopped.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,59 +10,67 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::latency::{Basis, Latency, QUANTILES};
-use super::{Aim, Outcome};
-use crate::scenario::Case;
-use crate::stats::count64;
+use super::external::External;
+use super::{Account, Aim, Turn};
+use crate::scenario::Load;
 
-/// Runs wrk, which inherits the cores of the calling thread.
-pub(super) fn run(aim: Aim<'_>, duration: Duration) -> Result<Outcome> {
-    let script = aim.folder.join("wrk.lua");
-    std::fs::write(&script, include_str!("wrk.lua"))?;
-    let Aim { case, address, .. } = aim;
-    let scheme = if case.encrypted() { "https" } else { "http" };
-    let mut command = Command::new("wrk");
-    command.args([
-        "-t1",
-        "--timeout",
-        "10s",
-        "-c",
-        &case.load.connections.to_string(),
-    ]);
-    // wrk knows whole seconds only.
-    command
-        .args(["-d", &format!("{}s", duration.as_secs().max(1)), "-s"])
-        .arg(script);
-    command.args(["-H", &format!("Host: {}", case.routes.host())]);
-    if case.load.close {
-        command.args(["-H", "Connection: close"]);
+/// wrk, stopped between its turns.
+#[derive(Debug)]
+pub(super) struct Wrk {
+    process: External,
+    load: Load,
+}
+
+impl Wrk {
+    /// Starts it.
+    pub(super) fn start(aim: Aim<'_>) -> Result<Self> {
+        let script = aim.folder.join("wrk.lua");
+        std::fs::write(&script, include_str!("wrk.lua"))?;
+        let Aim { case, address, .. } = aim;
+        let scheme = if case.encrypted() { "https" } else { "http" };
+        let mut command = Command::new("wrk");
+        command.args(["-t1", "-c", &case.load.connections.to_string()]);
+        // Longer than any round: it is interrupted.
+        command.args(["-d", "24h", "-s"]).arg(script);
+        command.args(["-H", &format!("Host: {}", case.routes.host())]);
+        if case.load.close {
+            command.args(["-H", "Connection: close"]);
+        }
+        command.arg(format!("{scheme}://{address}{}", case.path()));
+        let process = External::start(command, aim.folder)?;
+        let load = case.load.clone();
+        Ok(Self { process, load })
     }
-    command.arg(format!("{scheme}://{address}{}", case.path()));
-    let output = command.output().context("cannot run wrk")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success(),
-        "wrk failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    outcome(&text, case)
+}
+
+impl super::Load for Wrk {
+    fn turn(&mut self, duration: Duration) -> Result<Turn> {
+        let seconds = self.process.turn(duration).context("wrk")?;
+        Ok(Turn {
+            seconds,
+            ..Turn::default()
+        })
+    }
+
+    fn end(&mut self) -> Result<Account> {
+        let text = self.process.interrupt().context("wrk")?;
+        account(&text, &self.load)
+    }
 }
 
 #[derive(Deserialize)]
 struct Summary {
-    duration_us: u64,
     requests: u64,
     bytes: u64,
     errors: u64,
     statuses: u64,
-    latency_us: Vec<f64>,
 }
 
-fn outcome(text: &str, case: &Case) -> Result<Outcome> {
+fn account(text: &str, load: &Load) -> Result<Account> {
     let line = text
         .lines()
         .find_map(|l| l.strip_prefix("BENCH "))
-        .context("wrk told nothing")?;
+        .with_context(|| format!("wrk told no figures: {}", text.trim()))?;
     let summary: Summary = serde_json::from_str(line)?;
     ensure!(summary.requests > 0, "not one request was answered");
     ensure!(
@@ -69,27 +78,16 @@ fn outcome(text: &str, case: &Case) -> Result<Outcome> {
         "{} answers were not 200",
         summary.statuses
     );
-    ensure!(
-        summary.errors == 0,
-        "{} connections broke or timed out",
-        summary.errors
-    );
-    let least = summary.requests * case.load.bytes as u64;
+    ensure!(summary.errors == 0, "{} connections broke", summary.errors);
+    let least = summary.requests * load.bytes as u64;
     ensure!(
         summary.bytes >= least,
         "{} bytes came instead of {least}",
         summary.bytes
     );
-    let curve = QUANTILES.into_iter().zip(summary.latency_us).collect();
-    Ok(Outcome {
+    Ok(Account {
         requests: summary.requests,
-        seconds: count64(summary.duration_us) / 1e6,
-        latency: Some(Latency {
-            basis: Basis::ClosedLoop,
-            curve,
-        }),
-        in_flight: case.load.connections as u64,
-        ..Outcome::default()
+        unanswered: load.connections as u64,
     })
 }
 
@@ -98,22 +96,21 @@ mod tests {
     use super::*;
     use crate::scenario::parse;
 
-    fn told(statuses: u64, bytes: u64) -> Result<Outcome> {
+    fn told(statuses: u64, bytes: u64) -> Result<Account> {
         let case = "id='T'\ntitle='t'\nwhy='w'\nfront='http1'\n\
                     load={with='wrk',connections=4,bytes=100}";
         let case = parse(case)?.remove(0);
         let line = format!(
-            "Running 1s test\nBENCH {{\"duration_us\":1000000,\"requests\":10,\"bytes\":{bytes},\
-             \"errors\":0,\"statuses\":{statuses},\"latency_us\":[1,2,3,4,5,6,7]}}\n"
+            "Running 1s test\nBENCH {{\"requests\":10,\"bytes\":{bytes},\
+             \"errors\":0,\"statuses\":{statuses}}}\n"
         );
-        outcome(&line, &case)
+        account(&line, &case.load)
     }
 
     #[test]
-    fn counts_and_quantiles_are_read() {
-        let outcome = told(0, 2000).expect("right");
-        assert_eq!((outcome.requests, outcome.in_flight), (10, 4));
-        assert_eq!(outcome.latency.expect("some").at(0.999), Some(5.0));
+    fn counts_are_read() {
+        let account = told(0, 2000).expect("right");
+        assert_eq!((account.requests, account.unanswered), (10, 4));
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub(crate) mod websocket;
 
 mod nginx;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +18,6 @@ use serde::Deserialize;
 
 use crate::load::fetch_h2c;
 use crate::process::Running;
-use crate::procfs::Usage;
 use crate::scenario::{Case, Front, Upstream};
 use crate::{net, probe};
 
@@ -54,6 +54,8 @@ pub(crate) struct Origin {
     address: SocketAddr,
     kind: Kind,
     upstream: Upstream,
+    /// Questions for its counts so far, which nginx counts too.
+    asked: Cell<u64>,
 }
 
 impl Origin {
@@ -73,6 +75,7 @@ impl Origin {
             address,
             kind,
             upstream,
+            asked: Cell::new(0),
         };
         let deadline = Instant::now() + PATIENCE;
         while let Err(error) = origin.counted() {
@@ -94,7 +97,7 @@ impl Origin {
         self.address
     }
 
-    /// Requests it has answered, this question not among them.
+    /// Requests it has answered; questions like this one are not among them.
     pub(crate) fn counted(&self) -> Result<u64> {
         #[derive(Deserialize)]
         struct Stats {
@@ -104,20 +107,16 @@ impl Origin {
             (Upstream::H2c, _) => String::from_utf8(fetch_h2c(self.address, "/stats")?)?,
             (Upstream::Http1, Kind::Glommio) => probe::get(self.address, "/stats")?,
             (Upstream::Http1, Kind::Nginx) => {
-                return nginx::counted(&probe::get(self.address, "/stats")?);
+                let counted = nginx::counted(&probe::get(self.address, "/stats")?)?;
+                return Ok(counted.saturating_sub(self.asked.replace(self.asked.get() + 1)));
             }
         };
         Ok(serde_json::from_str::<Stats>(&text)?.requests)
     }
 
-    /// How much a question for the counts adds to them.
-    pub(crate) fn counts_questions(&self) -> u64 {
-        u64::from(self.kind == Kind::Nginx && self.upstream == Upstream::Http1)
-    }
-
-    /// What it has used.
-    pub(crate) fn usage(&self) -> Result<Usage> {
-        Usage::of_tree(self.running.pid())
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.pid()
     }
 
     /// An error if it is no longer there.

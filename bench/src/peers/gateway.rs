@@ -137,7 +137,7 @@ fn config(wiring: &Wiring) -> Result<String> {
          ---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
          metadata: {{name: unlimited, namespace: default}}\n\
          spec:\n  targetRefs: [{{group: gateway.networking.k8s.io, kind: Gateway, name: bench}}]\n  \
-         limits: {{requestsPerConnection: 1000000000}}\n"
+         limits: {{requestsPerConnection: 1000000000, keepAliveTimeout: 1h}}\n"
     );
     match wiring.routes.by {
         RouteKey::Nothing => route(&mut text, "all", "", ""),

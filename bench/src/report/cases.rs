@@ -9,10 +9,10 @@ use super::intro::ratio_text;
 use super::plots::{self, Bar, Line, figure};
 use super::summary::{CaseSummary, Row};
 use crate::load::latency::Basis;
-use crate::measure::CHANGES;
 use crate::peers::Role;
 use crate::scenario::{Metric, RouteKey};
 use crate::stats::{count, count64};
+use crate::subject::CHANGES;
 
 /// The blocks.
 pub(super) fn blocks(summaries: &[CaseSummary<'_>]) -> Result<Vec<Block>> {

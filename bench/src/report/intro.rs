@@ -148,10 +148,11 @@ fn method(record: &Record) -> Vec<String> {
             settings.load_cores
         ),
         format!(
-            "Rounds: {}; in each every proxy is started afresh, warmed up for {} s and measured for \
-             {} s, next to the others in time and in a rotating order. Tables show medians with \
-             minimum and maximum.",
-            settings.rounds, settings.warm_up, settings.seconds
+            "Rounds: {}; in each every proxy is started afresh and warmed up for {} s. Then all stand \
+             ready, with the connections of their own load, and take turns of {} ms (some \
+             scenarios: longer) in a rotating order until each has been measured for {} s; one at \
+             a time has a load. Tables show medians with minimum and maximum.",
+            settings.rounds, settings.warm_up, settings.slice_ms, settings.seconds
         ),
         format!(
             "Comparisons divide runs of the same round; from {PAIRS_FOR_INTERVAL} rounds on they \
@@ -159,11 +160,12 @@ fn method(record: &Record) -> Vec<String> {
              differences under 10 %."
         ),
         "CPU per request is user and system time of all processes of the proxy by the requests \
-         answered; system calls are counted in a separate pass."
+         answered, summed over its turns; system calls are counted in a separate pass."
             .to_owned(),
         "At a fixed rate latency runs from the moment a request was due (corrected for \
          coordinated omission). Flat out it runs from sending, and compares only between proxies \
-         of the same throughput."
+         of the same throughput; of wrk and h2load, which are stopped between turns, it is not \
+         taken."
             .to_owned(),
         "Answers are verified (every byte by our own loaders; status, size and count with wrk and \
          h2load), before, during and after each run, and the origin must have counted as many \

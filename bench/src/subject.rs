@@ -1,0 +1,147 @@
+//! The proxy that is measured: started, found to be right, and what goes on in it beside requests.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::load::{Aim, Load, Turn};
+use crate::peers::{Peer, Wiring};
+use crate::process::Running;
+use crate::procfs;
+use crate::scenario::Case;
+use crate::stats::count64;
+use crate::tls::Certificate;
+use crate::{inside, net, probe};
+
+/// A running proxy, wired to an origin.
+pub(crate) struct Subject<'a> {
+    peer: &'a dyn Peer,
+    case: &'a Case,
+    wiring: Wiring,
+    pub(crate) running: Running,
+}
+
+impl<'a> Subject<'a> {
+    /// Starts `peer` on `cores` and waits until it gives the right answer.
+    pub(crate) fn start(
+        peer: &'a dyn Peer,
+        case: &'a Case,
+        origin: std::net::SocketAddr,
+        cores: &[usize],
+        folder: &Path,
+    ) -> Result<Self> {
+        let certificate = case
+            .encrypted()
+            .then(|| Certificate::generate(folder))
+            .transpose()?;
+        let wiring = Wiring {
+            listen: net::free_address()?,
+            origin,
+            workers: case.workers,
+            front: case.front,
+            upstream: case.upstream,
+            routes: case.routes,
+            heap_sampling: case.heap_sampling,
+            apart: case.apart,
+            certificate,
+            folder: folder.to_owned(),
+            generation: 0,
+        };
+        let command = peer.prepare(&wiring)?;
+        let running = Running::start(command, cores, folder, peer.name())?;
+        let mut subject = Self {
+            peer,
+            case,
+            wiring,
+            running,
+        };
+        subject.wait_until_right()?;
+        subject.check_driver()?;
+        Ok(subject)
+    }
+
+    /// Where loads go.
+    pub(crate) fn aim(&self) -> Aim<'_> {
+        Aim {
+            address: self.wiring.listen,
+            proxy: self.running.pid(),
+            case: self.case,
+            certificate: self.wiring.certificate.as_ref(),
+            folder: &self.wiring.folder,
+        }
+    }
+
+    /// Lets `load` have a turn, with whatever the case has going on meanwhile, which is over when
+    /// this returns.
+    pub(crate) fn turn(&mut self, load: &mut dyn Load, duration: Duration) -> Result<Turn> {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let meanwhile = scope.spawn(|| self.meanwhile(&done));
+            let turn = load.turn(duration);
+            done.store(true, Ordering::Release);
+            let happened = meanwhile
+                .join()
+                .map_err(|_| anyhow!("what went on meanwhile panicked"))??;
+            let mut turn = turn?;
+            let happened = happened.map(|(what, times)| (what.to_owned(), count64(times)));
+            turn.extra.extend(happened);
+            Ok(turn)
+        })
+    }
+
+    /// What goes on until it is `done`, and how often it happened.
+    fn meanwhile(&mut self, done: &AtomicBool) -> Result<Option<(&'static str, u64)>> {
+        if let Some(every) = self.case.churn() {
+            return Ok(Some((CHANGES, self.churn(every, done)?)));
+        }
+        let Some(inside) = self.case.inside else {
+            return Ok(None);
+        };
+        let looks = inside::look(inside, &self.wiring.folder, done);
+        let looks = looks.with_context(|| format!("cannot look inside ({inside:?})"))?;
+        Ok(Some((LOOKS, looks)))
+    }
+
+    fn churn(&mut self, every: Duration, done: &AtomicBool) -> Result<u64> {
+        let before = self.wiring.generation;
+        while !done.load(Ordering::Acquire) {
+            self.wiring.generation += 1;
+            self.peer
+                .reload(&self.wiring, &self.running)
+                .context("cannot change its configuration")?;
+            inside::wait(every, done);
+        }
+        Ok(self.wiring.generation - before)
+    }
+
+    /// Until it gives the right answer; listening alone is not readiness.
+    fn wait_until_right(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START;
+        while let Err(error) = probe::ask_once(self.aim()) {
+            self.running.check_alive().context("it does not start")?;
+            if Instant::now() > deadline {
+                let words = self.running.last_words();
+                return Err(error.context(format!("no right answer came in {START:?} ({words})")));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    fn check_driver(&self) -> Result<()> {
+        match (self.peer.ring(), procfs::holds_ring(self.running.pid())?) {
+            (Some(true), false) => bail!("it runs without io_uring: this machine refuses it?"),
+            (Some(false), true) => bail!("it runs with io_uring, which it was told not to"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Key in [`Turn::extra`]: how often the configuration changed.
+pub(crate) const CHANGES: &str = "configuration_changes";
+/// Key in [`Turn::extra`]: how often an operator's question was answered, or was under way.
+const LOOKS: &str = "looks_inside";
+/// 5 000 routes take a while to parse.
+const START: Duration = Duration::from_secs(20);
