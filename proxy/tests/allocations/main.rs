@@ -81,6 +81,17 @@ on_both_drivers! {
         }
     }
 
+    /// Whether its rest goes from socket to socket or through a buffer.
+    fn a_long_response_allocates_nothing(driver) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        for length in [30_000, 200_000] {
+            let origin = origin().replies(ok(support::pattern(length)));
+            let gateway = InProcess::start(driver, &[("origin", origin.address())], RULE);
+            let counts = count(&gateway, GET);
+            assert_eq!(counts, Counts::default(), "in {COUNTED} times {length} bytes");
+        }
+    }
+
     /// rustls copies each record it opens, and makes each that it seals, in memory of its own. TLS
     /// costs nothing else.
     fn a_request_over_tls_allocates_a_record_each_way(driver) {

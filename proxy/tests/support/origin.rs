@@ -494,12 +494,7 @@ impl Connection<'_> {
     }
 
     fn refuse(&self, what: String) {
-        self.shared
-            .log
-            .lock()
-            .expect("no holder panics")
-            .refusals
-            .push(what);
+        self.log().refusals.push(what);
         self.shared.changed.notify_all();
     }
 }

@@ -6,14 +6,23 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Has `io_uring_setup` fail with EPERM in the process that the command starts.
-pub(super) fn forbid_io_uring(command: &mut Command) {
-    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
-    unsafe { command.pre_exec(install) };
+/// A system call of io_uring; each has the same number on every architecture.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RingCall {
+    /// `io_uring_setup`, which makes a ring.
+    Setup = 425,
+    /// `io_uring_enter`, which every use of it needs.
+    Enter = 426,
 }
 
-fn install() -> io::Result<()> {
-    let mut steps = FILTER;
+/// Has the call fail with EPERM in the process that the command starts.
+pub(super) fn forbid(command: &mut Command, call: RingCall) {
+    // SAFETY: between fork and exec it makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(move || install(call)) };
+}
+
+fn install(call: RingCall) -> io::Result<()> {
+    let mut steps = filter(call);
     let program = libc::sock_fprog {
         len: u16::try_from(steps.len()).unwrap_or_default(),
         filter: steps.as_mut_ptr(),
@@ -34,10 +43,8 @@ fn install() -> io::Result<()> {
     }
 }
 
-/// The call's number is at offset 0 of what a filter sees; `io_uring_setup` has the same number on
-/// every architecture.
-const FILTER: [libc::sock_filter; 4] = {
-    const IO_URING_SETUP: u32 = 425;
+/// The call's number is at offset 0 of what a filter sees.
+fn filter(call: RingCall) -> [libc::sock_filter; 4] {
     const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -49,8 +56,8 @@ const FILTER: [libc::sock_filter; 4] = {
     }
     [
         step(LOAD, 0, 0, 0),
-        step(EQUAL, 0, 1, IO_URING_SETUP),
+        step(EQUAL, 0, 1, call as u32),
         step(RETURN, 0, 0, REFUSE),
         step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ]
-};
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Gateway, Message, PATIENCE, gateway, on_both_drivers, origin};
+use crate::support::{Client, Gateway, Message, PATIENCE, gateway, on_both_drivers, origin};
 
 /// Asks one of a gateway's servers on a connection of its own.
 pub(crate) fn asks(gateway: &Gateway, server: &str, method: &str, target: &str) -> Message {
@@ -37,6 +37,21 @@ pub(crate) fn waits_for_readiness(gateway: &Gateway, status: u16, line: &str) {
         assert!(Instant::now() < deadline, "never `{line}`: {answer}");
         std::thread::park_timeout(Duration::from_millis(5));
     }
+}
+
+/// Asks for a profile of so many seconds, and waits until it is under way.
+#[track_caller]
+fn begins_a_profile(gateway: &Gateway, seconds: u32) -> Client {
+    let mut client = gateway.client_of("admin");
+    let target = format!("/debug/pprof/profile?seconds={seconds}");
+    client.sends(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    let deadline = Instant::now() + PATIENCE;
+    let tasks = || asks(gateway, "admin", "GET", "/debug/tasks").text();
+    while !tasks().contains("admin /debug/pprof/profile") {
+        assert!(Instant::now() < deadline, "it is not made");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    client
 }
 
 /// Method, target, status, and what the body says.
@@ -92,6 +107,12 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "`verbose` is no level",
     ),
     ("POST", "/logging?level=proxy%3Dloud", 400, "usage"),
+    (
+        "POST",
+        "/logging?level=info%0aX",
+        400,
+        "the level has '\\n' in it, where only printable characters may be; usage: GET /logging",
+    ),
     ("PUT", "/logging", 405, "GET, HEAD, POST"),
     ("GET", "/quitquitquit", 405, "POST"),
     (
@@ -188,7 +209,10 @@ on_both_drivers! {
         let mut bad = gateway.client();
         bad.sends("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").expects(400);
         gateway.waits_for_log("refused a request's head");
-        asks(&gateway, "admin", "POST", "/logging?level=loud");
+        for bad in ["loud", "info%0aX", "info,%0dproxy=debug", "info%00"] {
+            let answer = asks(&gateway, "admin", "POST", &format!("/logging?level={bad}"));
+            assert_eq!(answer.status(), 400, "{answer}");
+        }
         assert_eq!(level("GET", "/logging"), "current log level is debug\n");
         let list = level("POST", "/logging?level=warn,proxy::supervisor=info");
         assert!(list.contains("proxy::supervisor=info") && list.contains("warn"), "{list}");
@@ -197,17 +221,22 @@ on_both_drivers! {
     fn one_cpu_profile_is_made_at_a_time(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
-        let mut first = gateway.client_of("admin");
-        first.sends("GET /debug/pprof/profile?seconds=300 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let deadline = Instant::now() + PATIENCE;
-        while !asks(&gateway, "admin", "GET", "/debug/tasks").text().contains("admin /debug/pprof/profile") {
-            assert!(Instant::now() < deadline, "it is never asked");
-            std::thread::park_timeout(Duration::from_millis(5));
-        }
+        let _first = begins_a_profile(&gateway, 300);
         let second = asks(&gateway, "admin", "GET", "/debug/pprof/profile?seconds=1");
         assert_eq!(second.status(), 409, "{second}");
-        assert!(second.text().contains("another CPU profile is being made"), "{second}");
+        let why = "another CPU profile is being made";
+        assert!(second.text().contains(why), "{second}");
         gateway.client().gets("/").expects(200);
+    }
+
+    fn a_profile_needs_no_root_that_can_be_written(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin)
+            .environment("TMPDIR", "/nowhere").inspected().start();
+        let mut first = begins_a_profile(&gateway, 4);
+        let profile = first.expects(200);
+        assert_eq!(profile.value("content-type"), Some("application/octet-stream"));
+        assert!(profile.body.starts_with(&[0x1f, 0x8b]), "gzip: {profile}");
     }
 
     fn quitquitquit_drains(driver) {

@@ -7,7 +7,7 @@
 
 use super::admin::{asks, json};
 use super::admin_dump::with_rules;
-use crate::support::{gateway, on_both_drivers, origin};
+use crate::support::{Signal, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
     fn a_stuck_shard_is_reported_and_not_waited_for(driver) {
@@ -25,6 +25,19 @@ on_both_drivers! {
         stalled.expects(200);
         let tasks = json(&gateway, "/debug/tasks");
         assert!(tasks["shards"][0].get("stuck").is_none(), "{tasks}");
+    }
+
+    fn a_shard_that_is_stuck_does_not_keep_the_process(driver) {
+        let origin = origin();
+        // Longer than anybody here waits.
+        let mut gateway = gateway(driver).routes_to(&origin)
+            .argument("--drain-accept=0s").argument("--drain-deadline=100ms")
+            .environment("GATEWAY_TEST_STALL_PATH", "/stall")
+            .environment("GATEWAY_TEST_STALL_SECONDS", "600").start();
+        gateway.client().gets("/stall");
+        gateway.waits_for_log("stalled on purpose");
+        gateway.signal(Signal::Term);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
     fn a_scrape_of_many_routes_needs_no_shard(driver) {

@@ -38,6 +38,17 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
+    fn sighup_ends_nothing(driver) {
+        let origin = origin();
+        let mut gateway = quick(gateway(driver), &origin).start();
+        gateway.client().gets("/").expects(200);
+        gateway.signal(Signal::Hup);
+        gateway.waits_for_log("SIGHUP changes nothing");
+        gateway.client().gets("/").expects(200);
+        gateway.signal(Signal::Term);
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+
     fn sigterm_still_accepts_for_a_while(driver) {
         let origin = origin();
         let mut gateway = gateway(driver).routes_to(&origin)

@@ -1,23 +1,26 @@
 //! Where the kernel refuses io_uring, epoll serves, and the log says why.
 
-use crate::support::{Driver, gateway, origin};
+use crate::support::{Driver, RingCall, gateway, origin};
 
 #[test]
 fn io_uring_that_is_refused_makes_way_for_epoll() {
-    let origin = origin();
-    let gateway = gateway(Driver::Auto)
-        .routes_to(&origin)
-        .forbidding_io_uring()
-        .start();
-    gateway.client().gets("/").expects(200);
-    gateway.waits_for_log("driver=epoll (io_uring");
-    gateway.waits_for_log("Operation not permitted");
+    // Also where a ring can be made, and the calls that it is used by are not known to the profile.
+    for call in [RingCall::Setup, RingCall::Enter] {
+        let origin = origin();
+        let gateway = gateway(Driver::Auto)
+            .routes_to(&origin)
+            .forbidding(call)
+            .start();
+        gateway.client().gets("/").expects(200);
+        gateway.waits_for_log("driver=epoll (io_uring");
+        gateway.waits_for_log("Operation not permitted");
+    }
 }
 
 #[test]
 fn io_uring_that_is_demanded_and_refused_is_an_error_that_says_what_to_do() {
     let failure = gateway(Driver::IoUring)
-        .forbidding_io_uring()
+        .forbidding(RingCall::Setup)
         .fails_with("");
     assert_eq!(failure.code, Some(1));
     assert!(failure.log.contains("--driver auto"), "{}", failure.log);

@@ -83,6 +83,25 @@ on_every_pair! {
         assert!(request.has("x-request-id") && request.has("x-forwarded-for"));
     }
 
+    fn a_head_just_below_the_limit_passes_both_ways(pair) {
+        // 32 KiB are allowed, as each protocol counts them.
+        let large = format!("X-Large: {}\r\n", "x".repeat(30_000));
+        let origin = origin().replies(raw(format!(
+            "HTTP/1.1 200 OK\r\n{large}Content-Length: 5\r\n\r\nhello"
+        )));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        for _ in 0..2 {
+            let request = format!("GET / HTTP/1.1\r\nHost: a.test\r\n{large}\r\n");
+            let response = client.sends(request).expects(200);
+            assert_eq!(response.value("x-large").map(str::len), Some(30_000));
+            assert_eq!(response.text(), "hello");
+        }
+        for request in origin.requests() {
+            assert_eq!(request.value("x-large").map(str::len), Some(30_000));
+        }
+    }
+
     fn filters_change_heads(pair) {
         let origin = origin().replies(raw(
             "HTTP/1.1 200 OK\r\nX-Gone: 1\r\nContent-Length: 0\r\n\r\n",

@@ -137,6 +137,19 @@ on_both_drivers! {
         flood(driver, &OWN_RESETS);
     }
 
+    fn what_ends_with_its_head_reaches_no_origin(driver) {
+        for flood in [&RAPID_RESET, &OWN_RESETS] {
+            let (origin, gateway) = start(driver);
+            let mut peer = Peer::client(gateway.address());
+            // As one segment, so that every end is known before its stream is begun.
+            peer.sends((0..FEW).flat_map(flood.nth).collect::<Vec<_>>());
+            peer.sends(get(FEW * 2 + 1));
+            assert_eq!(peer.next_of(HEADERS).stream, FEW * 2 + 1);
+            assert_eq!(origin.requests().len(), 1, "{}", flood.name);
+            assert_eq!(origin.connections(), 1, "{}", flood.name);
+        }
+    }
+
     fn pings(driver) {
         flood(driver, &PINGS);
     }
@@ -241,6 +254,9 @@ fn flood(driver: Driver, flood: &Flood) {
     );
     neighbour.gets("/").expects(200);
 }
+
+/// Within every budget.
+const FEW: u32 = 16;
 
 /// More than any budget allows.
 const MOST_FRAMES: u32 = 1_000;

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::h2_floods::{FLOODS, Flood};
@@ -46,6 +47,10 @@ fn measure(driver: crate::support::Driver, flood: &Flood) -> [Duration; 2] {
                 }
             }
         });
+        let _ends = Ends {
+            over: &over,
+            flooder: flooder.thread(),
+        };
         for _ in 0..TURNS {
             for (flooded, times) in [false, true].into_iter().zip(&mut times) {
                 flooding.store(flooded, Ordering::Release);
@@ -53,10 +58,22 @@ fn measure(driver: crate::support::Driver, flood: &Flood) -> [Duration; 2] {
                 times.extend((0..REQUESTS).map(|_| time(&mut neighbour)));
             }
         }
-        over.store(true, Ordering::Release);
-        flooder.thread().unpark();
     });
     times.map(percentile)
+}
+
+/// Ends the flooder, also where a request of the neighbour's fails: the scope waits for it before it
+/// passes a panic on.
+struct Ends<'a> {
+    over: &'a AtomicBool,
+    flooder: &'a Thread,
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        self.flooder.unpark();
+    }
 }
 
 /// A connection of a flood, to its end.

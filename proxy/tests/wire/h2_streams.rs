@@ -31,6 +31,15 @@ on_both_drivers! {
         assert_eq!(answered, (0..100).map(|nth| nth * 2 + 1).collect::<Vec<_>>());
     }
 
+    fn streams_that_come_at_once_are_all_served(driver) {
+        let (_origin, gateway) = start(driver, status(204));
+        let mut peer = Peer::client(gateway.address());
+        peer.sends((0..100).flat_map(|nth| get(nth * 2 + 1)).collect::<Vec<_>>());
+        let mut answered: Vec<_> = (0..100).map(|_| peer.next_of(HEADERS).stream).collect();
+        answered.sort_unstable();
+        assert_eq!(answered, (0..100).map(|nth| nth * 2 + 1).collect::<Vec<_>>());
+    }
+
     fn one_stream_too_many_is_refused(driver) {
         let (origin, gateway) = start(driver, Reply::at_once().stalls());
         let mut peer = Peer::client(gateway.address());

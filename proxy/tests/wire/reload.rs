@@ -105,6 +105,22 @@ on_both_drivers! {
         });
     }
 
+    fn a_file_that_was_emptied_is_named_once(driver) {
+        let origin = origin();
+        let builder = gateway(driver).routes_to(&origin);
+        let gateway = builder.clone().start();
+        gateway.rewrite("");
+        gateway.waits_until_refused_on(gateway.address());
+        gateway.reconfigure(&builder);
+        gateway.waits_for_applied(3);
+        gateway.client().gets("/").expects(200);
+        let log = gateway.log();
+        let says = "gateway.yaml: has no objects now; what it had is gone";
+        let line = log.lines().find(|line| line.contains(says));
+        assert!(line.is_some_and(|line| line.contains("WARN")), "{log}");
+        assert_eq!(log.matches(says).count(), 1, "{log}");
+    }
+
     fn a_kept_connection_sees_the_change(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let base = gateway(driver).backend("old", &[old.address()]).backend("new", &[new.address()]);

@@ -1,7 +1,8 @@
 //! TLS from clients: termination, which listener and certificate a name gets, both versions,
 //! resumption, and what becomes of handshakes and records that are no good.
 
-use crate::support::pki::{Authority, Credential, authority};
+use super::metrics;
+use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
     Broken, Client, Driver, Ending, Gateway, GatewayBuilder, Origin, Reply, Tls, gateway, ok,
     on_both_drivers, origin, pattern, same_bytes, tls,
@@ -197,6 +198,22 @@ on_both_drivers! {
         let mut client = crate::support::client(scene.gateway.https_address());
         client.sends(b"\x16\x03\x01\x02\x00\x01").expects_end();
         scene.gateway.waits_for_log("its TLS handshake took too long");
+    }
+
+    fn an_expired_certificate_is_shown_and_told_of(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let expired = ca.signs(&subject(&["a.test"]).expired());
+        let gateway = gateway(driver)
+            .inspected()
+            .https("web", None, &[&expired])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .start();
+        let refused = gateway.tls_client(&tls(&ca, "a.test")).is_refused();
+        assert!(format!("{refused:?}").contains("expired"), "{refused:?}");
+        gateway.waits_for_log("the certificate of Secret default/web-0 expired at 2002-01-01T00:00:00Z");
+        let name = "gateway_certificate_expiry_timestamp_seconds";
+        metrics::waits_for_count(&gateway, name, "/web", 1_009_843_200.0);
     }
 
     fn redirects_know_that_they_were_asked_for_by_tls(driver) {
