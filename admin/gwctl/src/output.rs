@@ -1,5 +1,6 @@
 //! Values as YAML or JSON, and text that others wrote.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use anyhow::Result;
@@ -34,8 +35,22 @@ pub(crate) fn shown(text: &str) -> String {
 /// # Errors
 /// `out` takes no more.
 pub(crate) fn json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(value)?;
-    text.push(b'\n');
-    out.write_all(&text)?;
+    let text = serde_json::to_string_pretty(value)?;
+    writeln!(out, "{}", escaped(&text))?;
     Ok(())
+}
+
+/// JSON whose strings hold no control characters: the format lets those from U+007F on stand as they
+/// are (RFC 8259, section 7), and some steer a terminal.
+pub(crate) fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_control() && c != '\n' {
+            // Writing to a string does not fail.
+            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
 }

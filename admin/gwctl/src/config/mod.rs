@@ -68,7 +68,7 @@ pub(crate) fn everything(dump: Dump) -> Result<String> {
     let scope = Scope { dump };
     let mut text = Vec::new();
     let out = &mut text;
-    for form in [AllOutput::Short, AllOutput::Json] {
+    for form in [AllOutput::Short, AllOutput::Yaml, AllOutput::Json] {
         all::write(&scope, form, out)?;
     }
     let dump = &scope.dump;

@@ -23,6 +23,7 @@ use self::injected::Injected;
 use self::report::Report;
 use self::sse::{Item, Reader};
 use crate::args::TraceArgs;
+use crate::output::escaped;
 use crate::resource::Resource;
 use crate::source::Source;
 
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
         None
     };
     let trouble = if args.raw {
-        let mut print = |json: &str, _: &Seen| Ok(writeln!(out, "{json}")?);
+        let mut print = |json: &str, _: &Seen| Ok(writeln!(out, "{}", escaped(json))?);
         follow::follow(&client, request, &mut print)?.trouble
     } else if has_screen() {
         screen::show(move |sink| follow::follow(&client, request, sink))?
@@ -90,7 +91,7 @@ fn check(resource: &Resource, port: Option<u16>, source: &Source) -> Result<()> 
     }
 }
 
-/// Everything that is shown of a trace as a gateway sends it, cut into pieces of this size.
+/// Everything that is shown of a trace that a gateway sends in pieces of this size: as text, and raw.
 pub(crate) fn everything(bytes: &[u8], piece: usize) -> String {
     let (mut reader, mut items) = (Reader::default(), Vec::new());
     for piece in bytes.chunks(piece.max(1)) {
@@ -99,11 +100,12 @@ pub(crate) fn everything(bytes: &[u8], piece: usize) -> String {
         }
     }
     let events = items.iter().filter_map(|item| match item {
-        Item::Data(text) => Seen::read(text),
+        Item::Data(text) => Some((text, Seen::read(text)?)),
         Item::Comment(_) => None,
     });
+    let (raw, seen): (Vec<_>, Vec<_>) = events.map(|(text, seen)| (escaped(text), seen)).unzip();
     let mut text = Vec::new();
     // Memory takes everything.
-    let _ = plain::write(&Report::of(&events.collect::<Vec<_>>()), &mut text);
-    String::from_utf8_lossy(&text).into_owned()
+    let _ = plain::write(&Report::of(&seen), &mut text);
+    String::from_utf8_lossy(&text).into_owned() + &raw.join("\n")
 }
