@@ -21,8 +21,10 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(&value, &mut track);
-    let read: Result<T, _> =
-        serde_ignored::deserialize(tracked, |path| unknown.push(ignored_path(&path)));
+    // As a trait object: what is generic over it is compiled once, and not for each kind anew.
+    let note: &mut dyn FnMut(serde_ignored::Path<'_>) =
+        &mut |path| unknown.push(ignored_path(&path));
+    let read: Result<T, _> = serde_ignored::deserialize(tracked, note);
     let object = match read {
         Ok(object) => object,
         Err(error) => {
