@@ -1,22 +1,20 @@
-//! One run of one peer: set up, warmed up, measured in slices, verified. `turns` has it wait while
-//! others have theirs.
+//! One peer between a load and an origin: set up, warmed up, measured in slices, verified. `turns`
+//! has it wait while others have their turns, and sums up.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::cpu::Meter;
-use crate::load::latency::Collector;
 use crate::load::{self, Account, Load, Turn};
 use crate::noise::Window;
 use crate::origin::{Kind, Origin};
 use crate::peers::Peer;
 use crate::probe;
-use crate::procfs::{Usage, ticks_to_us};
-use crate::record::Measured;
-use crate::scenario::{Case, Loader};
-use crate::slice::{Settling, Slice, Sum, divide};
+use crate::procfs::Usage;
+use crate::scenario::{Case, Inside, Loader};
+use crate::slice::{Settling, Slice, divide};
 use crate::stats::count64;
 use crate::subject::Subject;
 use crate::syscalls::Counter;
@@ -75,7 +73,9 @@ impl Method {
     }
 }
 
-/// A run: a proxy between a load and an origin, and what has been measured of it so far.
+/// A proxy between a load and an origin, ready to be measured. Cases that differ only in what an
+/// operator looks at (`inside`) share one, so that the look is all that differs: two processes of
+/// one program differ by more, in where their memory and connections happen to lie.
 pub(crate) struct Bench<'a> {
     case: &'a Case,
     method: &'a Method,
@@ -86,9 +86,6 @@ pub(crate) struct Bench<'a> {
     origin_cpu: Meter,
     /// The origin's count before the load began.
     counted_before: u64,
-    /// The proxy's use and the origin's count before the first slice.
-    before_slices: (Usage, u64),
-    sum: Sum,
 }
 
 impl<'a> Bench<'a> {
@@ -113,37 +110,51 @@ impl<'a> Bench<'a> {
             origin,
             load,
             counted_before,
-            before_slices: (Usage::default(), counted_before),
-            sum: Sum::default(),
         })
     }
 
-    /// The load's first turn, which is not measured.
-    pub(crate) fn warm_up(&mut self) -> Result<()> {
+    /// The first turn of a run, which is not measured.
+    pub(crate) fn warm_up(&mut self, inside: Option<Inside>) -> Result<()> {
         if !self.is_idle() {
-            self.turn(self.method.warm_up).context("while warming up")?;
+            let warm_up = self.turn(inside, self.method.warm_up);
+            warm_up.context("while warming up")?;
         }
-        let usage = Usage::of_tree(self.subject.running.pid())?;
-        self.before_slices = (usage, self.settle()?);
+        self.settle()?;
         Ok(())
     }
 
-    /// A slice of the run. One that was disturbed is measured anew, a few times.
-    pub(crate) fn slice(&mut self, duration: Duration, ours: &mut Meter) -> Result<()> {
-        let mut slice = self.measured(duration, ours)?;
+    /// A slice of a run. One that was disturbed is measured anew, a few times.
+    pub(crate) fn slice(
+        &mut self,
+        inside: Option<Inside>,
+        duration: Duration,
+        ours: &mut Meter,
+    ) -> Result<Slice> {
+        let mut slice = self.measured(inside, duration, ours)?;
         for _ in 0..REPEATS {
             if slice.noise.is_none() {
                 break;
             }
-            slice = self.measured(duration, ours)?;
+            slice = self.measured(inside, duration, ours)?;
         }
-        self.sum.add(slice);
-        Ok(())
+        Ok(slice)
     }
 
-    /// After the last slice: what it all came to, once that is verified.
-    pub(crate) fn finish(&mut self) -> Result<Measured> {
-        let mut measured = self.summed_up()?;
+    /// System calls per request, where they can be counted: in one more turn, as to be counted
+    /// costs the proxy something.
+    pub(crate) fn syscalls(&mut self, inside: Option<Inside>) -> Result<Option<f64>> {
+        if !self.method.count_syscalls || self.is_idle() {
+            return Ok(None);
+        }
+        let counted = self.origin.counted()?;
+        let counter = Counter::start(self.subject.running.pid())?;
+        self.turn(inside, self.method.warm_up)?;
+        let requests = self.settle()?.saturating_sub(counted);
+        Ok(Some(count64(counter.stop()?) / count64(requests)))
+    }
+
+    /// After the last turn: whether all that was measured here holds.
+    pub(crate) fn verify(&mut self) -> Result<()> {
         self.subject
             .running
             .check_alive()
@@ -151,22 +162,18 @@ impl<'a> Bench<'a> {
         self.origin.check_alive()?;
         self.proxy_cpu.verify().context("its CPU time")?;
         self.origin_cpu.verify().context("the origin's CPU time")?;
-        if self.method.count_syscalls && !self.is_idle() {
-            measured.syscalls = Some(self.syscalls_per_request()?);
-        }
         // A load may send some more before it ends.
         let account = self.load.end()?;
         let answered = self.settle()?.saturating_sub(self.counted_before);
         verify_count(answered, account)?;
-        probe::ask_once(self.subject.aim()).context("after the load")?;
-        Ok(measured)
+        probe::ask_once(self.subject.aim()).context("after the load")
     }
 
     /// `error`, with what the proxy said last.
-    pub(crate) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+    pub(crate) fn explain(&self, error: &anyhow::Error) -> String {
         match self.subject.running.last_words() {
-            words if words.is_empty() => error,
-            words => anyhow!("{error:#} (its last words: {words})"),
+            words if words.is_empty() => format!("{error:#}"),
+            words => format!("{error:#} (its last words: {words})"),
         }
     }
 
@@ -174,22 +181,29 @@ impl<'a> Bench<'a> {
         self.case.load.with == Loader::Idle
     }
 
-    fn turn(&mut self, duration: Duration) -> Result<Turn> {
-        self.subject.turn(self.load.as_mut(), duration)
+    fn turn(&mut self, inside: Option<Inside>, duration: Duration) -> Result<Turn> {
+        self.subject.turn(self.load.as_mut(), inside, duration)
     }
 
     /// `ours` meters this process and all it has started: what else ran was not us.
-    fn measured(&mut self, duration: Duration, ours: &mut Meter) -> Result<Slice> {
+    fn measured(
+        &mut self,
+        inside: Option<Inside>,
+        duration: Duration,
+        ours: &mut Meter,
+    ) -> Result<Slice> {
+        let usage = Usage::of_tree(self.subject.running.pid())?;
         let window = Window::open(ours.read()?)?;
         let counted = self.origin.counted()?;
         let (cpu, origin_cpu) = (self.proxy_cpu.read()?, self.origin_cpu.read()?);
-        let turn = self.turn(duration)?;
+        let turn = self.turn(inside, duration)?;
         let noise = window.close(ours.read()?)?;
         let requests = self.settle()?.saturating_sub(counted);
         Ok(Slice {
             requests,
             cpu: self.proxy_cpu.read()? - cpu,
             origin_cpu: self.origin_cpu.read()? - origin_cpu,
+            usage: Usage::of_tree(self.subject.running.pid())?.since(&usage),
             turn,
             noise,
         })
@@ -215,42 +229,6 @@ impl<'a> Bench<'a> {
             );
             (looked, cpu) = (Instant::now(), now);
         }
-    }
-
-    fn summed_up(&mut self) -> Result<Measured> {
-        let usage = Usage::of_tree(self.subject.running.pid())?;
-        let (before, counted) = self.before_slices;
-        let all = count64(self.origin.counted()?.saturating_sub(counted)).max(1.0);
-        let ticks = |now: u64, then: u64| ticks_to_us(now.saturating_sub(then));
-        let user = ticks(usage.user_ticks, before.user_ticks);
-        let system = ticks(usage.system_ticks, before.system_ticks);
-        let voluntary = usage.voluntary.saturating_sub(before.voluntary);
-        let sum = &self.sum;
-        ensure!(sum.requests > 0, "not one request was answered");
-        let each_us = |nanoseconds: u64| count64(nanoseconds) / 1e3 / count64(sum.requests);
-        Ok(Measured {
-            requests: sum.requests,
-            seconds: sum.seconds,
-            cpu_us: each_us(sum.cpu),
-            user_share: user / (user + system).max(f64::MIN_POSITIVE),
-            origin_cpu_us: each_us(sum.origin_cpu),
-            latency: sum.latency.as_ref().and_then(Collector::latency),
-            rss: usage.rss,
-            voluntary: count64(voluntary) / all,
-            syscalls: None,
-            lost: sum.lost,
-            noise: sum.noise(),
-            extra: sum.extra.clone(),
-        })
-    }
-
-    /// In one more turn: to be counted costs the proxy something.
-    fn syscalls_per_request(&mut self) -> Result<f64> {
-        let counted = self.origin.counted()?;
-        let counter = Counter::start(self.subject.running.pid())?;
-        self.turn(self.method.warm_up)?;
-        let requests = self.settle()?.saturating_sub(counted);
-        Ok(count64(counter.stop()?) / count64(requests))
     }
 }
 

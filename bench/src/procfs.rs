@@ -19,8 +19,6 @@ pub(crate) struct Usage {
     pub(crate) system_ticks: u64,
     /// Switches because a thread waited.
     pub(crate) voluntary: u64,
-    /// Switches because a thread was made to leave its core.
-    pub(crate) involuntary: u64,
     /// Resident bytes.
     pub(crate) rss: u64,
 }
@@ -35,12 +33,28 @@ impl Usage {
                 sum.user_ticks += stat.user + stat.children_user;
                 sum.system_ticks += stat.system + stat.children_system;
                 sum.rss += stat.rss_pages * page_size();
-                let (voluntary, involuntary) = switches(pid);
-                sum.voluntary += voluntary;
-                sum.involuntary += involuntary;
+                sum.voluntary += voluntary_switches(pid);
             }
         }
         Ok(sum)
+    }
+
+    /// What was used since `earlier`; the resident bytes are those of now.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            user_ticks: self.user_ticks.saturating_sub(earlier.user_ticks),
+            system_ticks: self.system_ticks.saturating_sub(earlier.system_ticks),
+            voluntary: self.voluntary.saturating_sub(earlier.voluntary),
+            rss: self.rss,
+        }
+    }
+
+    /// Adds what was used later; the resident bytes are the later ones.
+    pub(crate) fn add(&mut self, later: &Self) {
+        self.user_ticks += later.user_ticks;
+        self.system_ticks += later.system_ticks;
+        self.voluntary += later.voluntary;
+        self.rss = later.rss;
     }
 }
 
@@ -122,22 +136,16 @@ pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Voluntary and involuntary switches over all threads: `/proc/PID/status` counts only the first.
-fn switches(pid: u32) -> (u64, u64) {
+/// Over all threads: `/proc/PID/status` counts only the first.
+fn voluntary_switches(pid: u32) -> u64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return (0, 0);
+        return 0;
     };
     tasks
         .flatten()
         .filter_map(|task| fs::read_to_string(task.path().join("status")).ok())
-        .map(|text| {
-            let field = |name| status_field(&text, name).unwrap_or(0);
-            (
-                field("voluntary_ctxt_switches"),
-                field("nonvoluntary_ctxt_switches"),
-            )
-        })
-        .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        .filter_map(|text| status_field(&text, "voluntary_ctxt_switches"))
+        .sum()
 }
 
 fn status_field(text: &str, name: &str) -> Option<u64> {

@@ -115,8 +115,8 @@ pub(crate) struct Measured {
     pub(crate) origin_cpu_us: f64,
     /// How long answers took.
     pub(crate) latency: Option<Latency>,
-    /// Resident bytes of the proxy at the end.
-    pub(crate) rss: u64,
+    /// Resident bytes of the proxy at the end; none where other runs of the round were its too.
+    pub(crate) rss: Option<u64>,
     /// Voluntary context switches per request.
     pub(crate) voluntary: f64,
     /// System calls per request, where perf can count them.

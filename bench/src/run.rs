@@ -201,7 +201,7 @@ fn run_scenario(
                 case: turn.case.name(),
                 peer: turn.peer.name().to_owned(),
                 round: number,
-                result: result.map_err(|error| format!("{error:#}")),
+                result,
             };
             say_run(&run, record.settings.rounds);
             record.runs.push(run);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 /// One measurable situation: a scenario with one of its variants laid over it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
     /// Number of the scenario, such as `S9`.
@@ -163,7 +163,7 @@ pub(crate) fn prefix(number: usize) -> String {
 }
 
 /// What the clients do.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Load {
     /// Which load generator.
@@ -212,7 +212,7 @@ pub(crate) enum Loader {
 }
 
 /// A line of what the gateway shall reach.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Target {
     /// What is compared.
@@ -251,6 +251,18 @@ impl Case {
         } else {
             format!("{}/{}", self.id, self.variant)
         }
+    }
+
+    /// Whether both can be measured on one running proxy, with one origin and one load: they differ
+    /// only in what an operator looks at meanwhile.
+    pub(crate) fn shares_set_up(&self, other: &Self) -> bool {
+        let set_up = |case: &Self| Self {
+            variant: String::new(),
+            inside: None,
+            targets: Vec::new(),
+            ..case.clone()
+        };
+        set_up(self) == set_up(other)
     }
 
     /// Path the load asks for.
@@ -388,6 +400,32 @@ mod tests {
         assert_eq!(cases[1].load.bytes, 128);
         assert_eq!(cases[1].routes.host(), "h499.bench.example");
         assert_eq!(cases[1].path(), "/bytes/128");
+    }
+
+    #[test]
+    fn variants_that_differ_in_what_is_looked_at_share_a_set_up() {
+        let cases = parse(
+            r#"
+            id = "S16"
+            title = "t"
+            why = "w"
+            front = "http1"
+            load = { with = "wrk", connections = 64 }
+            variants = [
+                { variant = "nothing", target = [{ factor = 1.0 }] },
+                { variant = "dump", inside = "dump" },
+                { variant = "no-sampling", heap_sampling = false },
+                { variant = "churn", churn_ms = 500 },
+                { variant = "fewer", load = { connections = 8 } },
+            ]
+            "#,
+        )
+        .expect("parses");
+        let with_nothing: Vec<_> = cases
+            .iter()
+            .map(|case| cases[0].shares_set_up(case))
+            .collect();
+        assert_eq!(with_nothing, [true, true, false, false, false]);
     }
 
     #[test]

@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
+
 use crate::load::Turn;
 use crate::load::latency::Collector;
 use crate::noise::Noise;
+use crate::procfs::{Usage, ticks_to_us};
+use crate::record::Measured;
+use crate::stats::count64;
 
 /// What was measured in one slice.
 #[derive(Debug, Default)]
@@ -16,6 +21,8 @@ pub(crate) struct Slice {
     pub(crate) cpu: u64,
     /// Nanoseconds of CPU of the origin.
     pub(crate) origin_cpu: u64,
+    /// What else the proxy used.
+    pub(crate) usage: Usage,
     /// What the load tells.
     pub(crate) turn: Turn,
     /// What disturbed it, if anything did.
@@ -25,20 +32,14 @@ pub(crate) struct Slice {
 /// The sum over the slices of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Sum {
-    /// Requests that the origin answered.
-    pub(crate) requests: u64,
-    /// Seconds under load.
-    pub(crate) seconds: f64,
-    /// Nanoseconds of CPU of the proxy.
-    pub(crate) cpu: u64,
-    /// Nanoseconds of CPU of the origin.
-    pub(crate) origin_cpu: u64,
-    /// Latencies of all slices.
-    pub(crate) latency: Option<Collector>,
-    /// Requests whose connection broke before an answer.
-    pub(crate) lost: u64,
-    /// What only this load measures.
-    pub(crate) extra: BTreeMap<String, f64>,
+    requests: u64,
+    seconds: f64,
+    cpu: u64,
+    origin_cpu: u64,
+    usage: Usage,
+    latency: Option<Collector>,
+    lost: u64,
+    extra: BTreeMap<String, f64>,
     slices: usize,
     disturbed: usize,
     worst: Noise,
@@ -51,6 +52,7 @@ impl Sum {
         self.seconds += slice.turn.seconds;
         self.cpu += slice.cpu;
         self.origin_cpu += slice.origin_cpu;
+        self.usage.add(&slice.usage);
         self.lost += slice.turn.lost;
         match (&mut self.latency, slice.turn.latency) {
             (Some(sum), Some(latency)) => sum.add(&latency),
@@ -67,8 +69,30 @@ impl Sum {
         }
     }
 
+    /// What the run comes to.
+    pub(crate) fn measured(&self) -> Result<Measured> {
+        ensure!(self.requests > 0, "not one request was answered");
+        let each = |sum: f64| sum / count64(self.requests);
+        let user = ticks_to_us(self.usage.user_ticks);
+        let system = ticks_to_us(self.usage.system_ticks);
+        Ok(Measured {
+            requests: self.requests,
+            seconds: self.seconds,
+            cpu_us: each(count64(self.cpu) / 1e3),
+            user_share: user / (user + system).max(f64::MIN_POSITIVE),
+            origin_cpu_us: each(count64(self.origin_cpu) / 1e3),
+            latency: self.latency.as_ref().and_then(Collector::latency),
+            rss: Some(self.usage.rss),
+            voluntary: each(count64(self.usage.voluntary)),
+            syscalls: None,
+            lost: self.lost,
+            noise: self.noise(),
+            extra: self.extra.clone(),
+        })
+    }
+
     /// What disturbed the run, if anything did.
-    pub(crate) fn noise(&self) -> Option<String> {
+    fn noise(&self) -> Option<String> {
         let Self {
             disturbed,
             slices,
@@ -86,10 +110,16 @@ pub(crate) fn divide(duration: Duration, slice: Duration) -> (u32, Duration) {
     (count, duration / count)
 }
 
-/// The order of `turns` in this pass: each begins with another. Over as many passes as there are
-/// turns, each has every place once, so that a steady drift favours none.
+/// The order of `turns` in this pass. Over as many passes as there are turns each has every place
+/// once, so that a steady drift favours none; and of an even number each follows every other once,
+/// so that what one leaves behind in caches and memory is not always charged to the same one
+/// (a Latin square by E. J. Williams, 1949: 0, last, 1, last but one, …, and from there one on).
 pub(crate) fn order(pass: usize, turns: usize) -> impl Iterator<Item = usize> {
-    (0..turns).map(move |turn| (turn + pass) % turns)
+    (0..turns).map(move |place| {
+        let half = place.div_ceil(2);
+        let first = if place % 2 == 0 { half } else { turns - half };
+        (first + pass) % turns
+    })
 }
 
 /// Whether what was under way when a load stopped has come to its end.
@@ -111,6 +141,8 @@ const QUIET: u32 = 20;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::load::latency::Basis;
 
@@ -126,6 +158,12 @@ mod tests {
             requests,
             cpu: requests * 10,
             origin_cpu: requests * 5,
+            usage: Usage {
+                user_ticks: 3,
+                system_ticks: 1,
+                voluntary: requests / 2,
+                rss: requests * 1000,
+            },
             turn: Turn {
                 seconds: 0.25,
                 latency,
@@ -141,13 +179,28 @@ mod tests {
         let mut sum = Sum::default();
         sum.add(slice(100, Some(MS)));
         sum.add(slice(300, Some(4 * MS)));
-        assert_eq!((sum.requests, sum.cpu, sum.origin_cpu), (400, 4000, 2000));
-        assert_eq!(sum.lost, 2);
-        assert!((sum.seconds - 0.5).abs() < 1e-9 && (sum.extra["looks"] - 4.0).abs() < 1e-9);
-        let latency = sum.latency.as_ref().and_then(Collector::latency);
-        let median = latency.expect("some").at(0.5).expect("kept");
+        let measured = sum.measured().expect("some");
+        assert_eq!((measured.requests, measured.lost), (400, 2));
+        assert_eq!(measured.rss, Some(300_000), "that of the last");
+        let numbers = [
+            (measured.seconds, 0.5),
+            (measured.cpu_us, 0.01),
+            (measured.origin_cpu_us, 0.005),
+            (measured.user_share, 0.75),
+            (measured.voluntary, 0.5),
+            (measured.extra["looks"], 4.0),
+        ];
+        for (got, wanted) in numbers {
+            assert!((got - wanted).abs() < 1e-9, "{got} is not {wanted}");
+        }
+        let median = measured.latency.expect("some").at(0.5).expect("kept");
         assert!((3_990.0..4_010.0).contains(&median), "{median}");
-        assert_eq!(sum.noise(), None);
+        assert_eq!(measured.noise, None);
+    }
+
+    #[test]
+    fn nothing_comes_to_an_error() {
+        assert!(Sum::default().measured().is_err());
     }
 
     #[test]
@@ -159,9 +212,10 @@ mod tests {
             noise,
             ..slice(100, None)
         });
-        assert!(sum.latency.is_none());
+        let measured = sum.measured().expect("some");
+        assert_eq!(measured.latency, None);
         let told = "1 of 2 slices, up to 0 % other work, 0 % stolen";
-        assert_eq!(sum.noise().as_deref(), Some(told));
+        assert_eq!(measured.noise.as_deref(), Some(told));
     }
 
     #[test]
@@ -172,14 +226,21 @@ mod tests {
     }
 
     #[test]
-    fn turns_rotate_and_a_drift_favours_none() {
-        let orders: Vec<Vec<_>> = (0..3).map(|pass| order(pass, 3).collect()).collect();
-        assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1]]);
-        let places = |turn: usize| -> usize {
-            let place = |order: &Vec<usize>| order.iter().position(|t| *t == turn);
-            orders.iter().filter_map(place).sum()
-        };
-        assert!(places(0) == places(1) && places(1) == places(2));
+    fn each_turn_has_every_place_and_follows_every_other_once() {
+        let orders: Vec<Vec<_>> = (0..4).map(|pass| order(pass, 4).collect()).collect();
+        assert_eq!(
+            orders,
+            [[0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 2, 0, 1]]
+        );
+        for turns in [1, 2, 3, 6, 24] {
+            let orders: Vec<Vec<_>> = (0..turns)
+                .map(|pass| order(pass, turns).collect())
+                .collect();
+            let places: BTreeSet<_> = orders.iter().flat_map(|o| o.iter().enumerate()).collect();
+            assert_eq!(places.len(), turns * turns);
+            let pairs: BTreeSet<_> = orders.iter().flat_map(|o| o.windows(2)).collect();
+            assert!(turns % 2 == 1 || pairs.len() == turns * (turns - 1));
+        }
     }
 
     #[test]

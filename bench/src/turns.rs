@@ -1,5 +1,5 @@
-//! A round: every peer and variant of a scenario stands ready, and they take turns under load until
-//! each has had its run.
+//! A round: every peer stands ready for every variant of a scenario, and they take turns under load
+//! until each has had its run.
 //!
 //! What a request costs drifts within seconds on a machine with other tenants, by more than proxies
 //! differ; two neighbouring slices of a fraction of a second hardly differ. So what is compared is
@@ -14,7 +14,7 @@ use crate::measure::{Bench, Method};
 use crate::peers::Peer;
 use crate::record::Measured;
 use crate::scenario::Case;
-use crate::slice::order;
+use crate::slice::{Sum, order};
 use crate::{noise, process};
 
 /// Who has a turn, and in what.
@@ -26,12 +26,18 @@ pub(crate) struct Turn<'a> {
     pub(crate) peer: &'a dyn Peer,
 }
 
+impl Turn<'_> {
+    fn shares_set_up(&self, other: &Self) -> bool {
+        self.peer.name() == other.peer.name() && self.case.shares_set_up(other.case)
+    }
+}
+
 /// Round `number`: the run of each turn, or why it failed.
 pub(crate) fn round(
     turns: &[Turn<'_>],
     method: &Method,
     number: usize,
-) -> Result<Vec<Result<Measured>>> {
+) -> Result<Vec<Result<Measured, String>>> {
     noise::wait_for_quiet(method.patience)?;
     let folder = tempfile::tempdir()?;
     // On a thread of its own, pinned with all that it starts to the cores of the load.
@@ -48,36 +54,57 @@ pub(crate) fn round(
 }
 
 struct Round<'a> {
-    turns: &'a [Turn<'a>],
     method: &'a Method,
-    /// What failed is gone, so that it costs the others nothing.
-    benches: Vec<Result<Bench<'a>>>,
+    /// Of what failed only the reason is left, so that it costs the others nothing.
+    benches: Vec<Result<Bench<'a>, String>>,
+    runs: Vec<OpenRun<'a>>,
+}
+
+/// A run that is under way.
+struct OpenRun<'a> {
+    case: &'a Case,
+    /// Index of the bench on which it is measured, which others may share.
+    bench: usize,
+    sum: Sum,
+    syscalls: Option<f64>,
 }
 
 impl<'a> Round<'a> {
-    fn set_up(turns: &'a [Turn<'a>], method: &'a Method, folder: &Path) -> Self {
+    fn set_up(turns: &[Turn<'a>], method: &'a Method, folder: &Path) -> Self {
+        let (set_ups, places) = set_ups(turns);
         let bench = |(index, turn): (usize, &Turn<'a>)| {
             let own = folder.join(index.to_string());
             std::fs::create_dir(&own)?;
             Bench::set_up(turn.peer, turn.case, method, &own)
         };
+        let open = |(turn, bench): (&Turn<'a>, usize)| OpenRun {
+            case: turn.case,
+            bench,
+            sum: Sum::default(),
+            syscalls: None,
+        };
         Self {
-            turns,
             method,
-            benches: turns.iter().enumerate().map(bench).collect(),
+            benches: set_ups
+                .iter()
+                .enumerate()
+                .map(|set_up| bench(set_up).map_err(|error| format!("{error:#}")))
+                .collect(),
+            runs: turns.iter().zip(places).map(open).collect(),
         }
     }
 
+    /// Every look has happened once before it is measured: what is allocated once is no run's cost.
     fn warm_up(&mut self, number: usize) {
-        for index in order(number, self.turns.len()) {
-            self.step(index, Bench::warm_up);
+        for index in order(number, self.runs.len()) {
+            self.step(index, |bench, run| bench.warm_up(run.case.inside));
         }
     }
 
     fn measure(&mut self, number: usize) -> Result<()> {
         let mut ours = Meter::start(std::process::id())?;
-        let slices = |turn: &Turn<'_>| self.method.slices_of(turn.case);
-        let plan: Vec<_> = self.turns.iter().map(slices).collect();
+        let slices = |run: &OpenRun<'_>| self.method.slices_of(run.case);
+        let plan: Vec<_> = self.runs.iter().map(slices).collect();
         let passes = plan.iter().map(|(count, _)| *count).max().unwrap_or(0);
         for pass in 0..passes {
             // Each round goes on where the last one ended.
@@ -86,28 +113,131 @@ impl<'a> Round<'a> {
                 if let Some((count, duration)) = plan.get(index)
                     && pass < *count
                 {
-                    self.step(index, |bench| bench.slice(*duration, &mut ours));
+                    self.step(index, |bench, run| {
+                        let slice = bench.slice(run.case.inside, *duration, &mut ours)?;
+                        run.sum.add(slice);
+                        Ok(())
+                    });
                 }
             }
         }
         Ok(())
     }
 
-    fn finish(self) -> Vec<Result<Measured>> {
-        let finish = |mut bench: Bench<'_>| bench.finish().map_err(|error| bench.explain(error));
-        self.benches
-            .into_iter()
-            .map(|bench| bench.and_then(finish))
-            .collect()
+    fn finish(mut self) -> Vec<Result<Measured, String>> {
+        for index in 0..self.runs.len() {
+            self.step(index, |bench, run| {
+                run.syscalls = bench.syscalls(run.case.inside)?;
+                Ok(())
+            });
+        }
+        for bench in &mut self.benches {
+            attempt(bench, Bench::verify);
+        }
+        self.runs.iter().map(|run| self.measured(run)).collect()
     }
 
-    /// The next step of a turn, unless it has failed.
-    fn step(&mut self, index: usize, step: impl FnOnce(&mut Bench<'a>) -> Result<()>) {
-        if let Some(slot) = self.benches.get_mut(index)
-            && let Ok(bench) = slot
-            && let Err(error) = step(bench)
-        {
-            *slot = Err(bench.explain(error));
+    fn measured(&self, run: &OpenRun<'_>) -> Result<Measured, String> {
+        if let Some(Err(failure)) = self.benches.get(run.bench) {
+            return Err(failure.clone());
         }
+        let shared = self
+            .runs
+            .iter()
+            .filter(|other| other.bench == run.bench)
+            .count()
+            > 1;
+        let measured = run.sum.measured().map_err(|error| format!("{error:#}"))?;
+        Ok(Measured {
+            syscalls: run.syscalls,
+            rss: measured.rss.filter(|_| !shared),
+            ..measured
+        })
+    }
+
+    /// The next step of a run, unless its bench has failed.
+    fn step(
+        &mut self,
+        index: usize,
+        step: impl FnOnce(&mut Bench<'a>, &mut OpenRun<'a>) -> Result<()>,
+    ) {
+        if let Some(run) = self.runs.get_mut(index)
+            && let Some(bench) = self.benches.get_mut(run.bench)
+        {
+            attempt(bench, |bench| step(bench, run));
+        }
+    }
+}
+
+/// A step on a bench, unless it has failed: that fails every run that shares it.
+fn attempt<'a>(
+    slot: &mut Result<Bench<'a>, String>,
+    step: impl FnOnce(&mut Bench<'a>) -> Result<()>,
+) {
+    if let Ok(bench) = slot
+        && let Err(error) = step(bench)
+    {
+        *slot = Err(bench.explain(&error));
+    }
+}
+
+/// The first turn of each set-up, and for every turn the index of its set-up.
+fn set_ups<'a>(turns: &[Turn<'a>]) -> (Vec<Turn<'a>>, Vec<usize>) {
+    let mut firsts: Vec<Turn<'a>> = Vec::new();
+    let mut places = Vec::new();
+    for turn in turns {
+        let known = firsts.iter().position(|first| first.shares_set_up(turn));
+        places.push(known.unwrap_or(firsts.len()));
+        if known.is_none() {
+            firsts.push(*turn);
+        }
+    }
+    (firsts, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers;
+    use crate::scenario::parse;
+
+    #[test]
+    fn looks_share_the_set_up_of_their_peer() {
+        let cases = parse(
+            r#"
+            id = "S16"
+            title = "t"
+            why = "w"
+            front = "http1"
+            load = { with = "wrk", connections = 64 }
+            variants = [
+                { variant = "nothing" },
+                { variant = "no-sampling", heap_sampling = false },
+                { variant = "dump", inside = "dump" },
+            ]
+            "#,
+        )
+        .expect("parses");
+        let peers = peers::all(Path::new("gateway"), Path::new("peers"));
+        let turns: Vec<_> = cases
+            .iter()
+            .flat_map(|case| peers.iter().take(2).map(move |peer| (case, peer.as_ref())))
+            .map(|(case, peer)| Turn { case, peer })
+            .collect();
+        let (firsts, places) = set_ups(&turns);
+        let firsts: Vec<_> = firsts
+            .iter()
+            .map(|turn| (turn.case.variant.as_str(), turn.peer.name()))
+            .collect();
+        assert_eq!(
+            firsts,
+            [
+                ("nothing", "gateway-io-uring"),
+                ("nothing", "gateway-epoll"),
+                ("no-sampling", "gateway-io-uring"),
+                ("no-sampling", "gateway-epoll"),
+            ]
+        );
+        assert_eq!(places, [0, 1, 2, 3, 0, 1]);
     }
 }

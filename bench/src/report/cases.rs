@@ -159,7 +159,7 @@ fn cells(
         shown(row.latency(0.5)),
         shown(row.latency(0.99)),
         shown(row.latency(0.999)),
-        median(&|m| Some(count64(m.rss) / MIB)),
+        median(&rss_mib),
         median(&|m| cpu.then_some(m.voluntary)),
         median(&|m| m.syscalls),
         median(&|m| m.extra.contains_key(CHANGES).then(|| count64(m.lost))),
@@ -244,14 +244,14 @@ const KINDS: &[(&str, &str, &str, Kind, Number)] = &[
         "idle connections",
         "resident MiB",
         |s| connections(s, false),
-        |m| Some(count64(m.rss) / MIB),
+        rss_mib,
     ),
     (
         "Memory by number of TLS connections",
         "idle connections",
         "resident MiB",
         |s| connections(s, true),
-        |m| Some(count64(m.rss) / MIB),
+        rss_mib,
     ),
 ];
 
@@ -263,6 +263,10 @@ fn connections(summary: &CaseSummary<'_>, encrypted: bool) -> Option<f64> {
     let fits =
         summary.metric() == Metric::RssPerConnection && summary.case.encrypted() == encrypted;
     fits.then(|| count(summary.case.load.connections))
+}
+
+fn rss_mib(measured: &crate::record::Measured) -> Option<f64> {
+    measured.rss.map(|bytes| count64(bytes) / MIB)
 }
 
 const MIB: f64 = 1024.0 * 1024.0;
