@@ -1,6 +1,7 @@
 //! HTTP/1 from clients: heads off the wire one after another, each handed to the request path.
 
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -160,7 +161,11 @@ fn preface(bytes: &[u8]) -> Preface {
 async fn read_or_park(client: &Client, buffer: &mut Buffer) -> io::Result<usize> {
     let handle = client.deadline.cancel_handle();
     client.deadline.arm(Some(PARK_AFTER), Expiry::CancelRead);
-    client.stream.read_until_canceled(buffer, handle).await
+    let read = pin!(client.stream.read_until_canceled(buffer, handle));
+    match client.requests {
+        0 => read.await,
+        _ => client.deadline.put_off(read).await,
+    }
 }
 
 fn ended(client: &Client, buffer: &Buffer) -> Head {

@@ -1,5 +1,8 @@
 //! The response on its way to the client.
 
+use std::io;
+use std::pin::pin;
+
 use crate::channel::Channel;
 use crate::downstream::connection::Next;
 use crate::failure::{Failure, FailureKind};
@@ -100,7 +103,7 @@ impl Download<'_, '_> {
                 }
             }
             self.buffer.make_room();
-            let read = self.connection.stream.read_some(self.buffer).await;
+            let read = self.read().await;
             if self.connection.deadline.expired() {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
@@ -116,6 +119,16 @@ impl Download<'_, '_> {
                 }
                 Ok(_) => {}
             }
+        }
+    }
+
+    async fn read(&mut self) -> io::Result<usize> {
+        let is_first = self.is_silent();
+        let read = pin!(self.connection.stream.read_some(self.buffer));
+        if is_first {
+            self.connection.deadline.put_off(read).await
+        } else {
+            read.await
         }
     }
 

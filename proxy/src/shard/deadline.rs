@@ -5,6 +5,7 @@
 //! returns, and its owner asks [`Deadline::expired`] why.
 
 use std::cell::{Cell, RefCell};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -121,6 +122,11 @@ impl Deadline {
     /// [`Turns::wait_a_turn`](super::turn::Turns::wait_a_turn) of the shard.
     pub(crate) async fn wait_a_turn(&self) {
         self.shard.turns.wait_a_turn().await;
+    }
+
+    /// [`Turns::put_off`](super::turn::Turns::put_off) of the shard.
+    pub(crate) async fn put_off<T>(&self, read: Pin<&mut impl Future<Output = T>>) -> T {
+        self.shard.turns.put_off(read).await
     }
 
     /// Forgets what was set, and gives back what only a busy connection needs.
