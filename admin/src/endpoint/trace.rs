@@ -152,6 +152,7 @@ impl Stream {
                 Some(event) = self.events.recv() => self.event(&event).await?,
                 () = watch.is_over() => return Ok(()),
                 () = at(until) => return Ok(()),
+                () = self.sender.closed() => return Err(Left),
                 _ = self.keepalive.tick() => self.send(": keepalive\n\n".to_owned()).await?,
             }
         }
@@ -182,14 +183,40 @@ async fn at(until: Option<Instant>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
-    use super::{ENDPOINT, timeout, wanted};
+    use tokio::sync::{Semaphore, mpsc};
+    use tokio::time::interval;
+
+    use super::{ENDPOINT, Piece, Stream, timeout, wanted};
     use crate::query::Query;
-    use crate::watch::Wanted;
+    use crate::watch::{Wanted, Watch};
 
     fn query(text: &str) -> Query<'_> {
         Query::parse(Some(text), ENDPOINT.parameters).expect("known parameters")
+    }
+
+    /// Each request is looked at while a watch is armed.
+    #[tokio::test]
+    async fn a_watch_is_disarmed_when_its_watcher_leaves() {
+        let (watch, events) = Watch::new(Wanted::default(), 1);
+        let (sender, mut body) = mpsc::channel(1);
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned();
+        let stream = Stream {
+            watch: Arc::clone(&watch),
+            events,
+            sender,
+            // Longer than any test may take.
+            keepalive: interval(Duration::from_hours(1)),
+            _place: place.expect("a place"),
+        };
+        let watcher = async {
+            assert!(matches!(body.recv().await, Some(Piece::Bytes(_))));
+            drop(body);
+        };
+        tokio::join!(stream.run(None), watcher);
+        watch.is_over().await;
     }
 
     #[test]
