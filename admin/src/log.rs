@@ -95,7 +95,18 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if is_word && text.parse::<tracing::level_filters::LevelFilter>().is_err() {
         return Err(FilterError::NoLevel(text.to_owned()));
     }
-    Ok(EnvFilter::builder().parse(text)?)
+    Ok(EnvFilter::builder().parse(trimmed_filter(text))?)
+}
+
+/// A filter without white space around its directives. Their parser looks behind it and cuts from
+/// before it, which names other modules, or panics within a character.
+#[must_use]
+pub fn trimmed_filter(filter: &str) -> String {
+    filter
+        .split(',')
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Control characters, and the two line separators that are none.
@@ -127,6 +138,15 @@ mod tests {
             current.contains("info") && current.contains("proxy::forward=debug"),
             "{current}"
         );
+    }
+
+    #[test]
+    fn spaces_between_directives_change_nothing() {
+        let (log, _layer) = control();
+        log.replace("info, proxy::forward=debug").expect("a filter");
+        assert!(log.current().contains("proxy::forward=debug"));
+        log.replace("info, \u{3000}pröxy=debug").expect("a filter");
+        assert!(log.current().contains("pröxy=debug"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use admin::LogControl;
+use admin::log::trimmed_filter;
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use clap::Parser;
@@ -190,14 +191,16 @@ fn prepare_memory(sampling: HeapSampling) {
 }
 
 fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
+    let said = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
     let filter = EnvFilter::builder()
         .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
-        .from_env()
+        .parse(trimmed_filter(&said))
         .context("RUST_LOG is no filter; use `info`, or `info,proxy::forward=debug`")?;
     // What it warns of, any client can make it say, as often as they like.
-    let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
-        Ok(said) if said.contains("h2") => filter,
-        _ => filter.add_directive("h2=off".parse().context("a directive of our own")?),
+    let filter = if said.contains("h2") {
+        filter
+    } else {
+        filter.add_directive("h2=off".parse().context("a directive of our own")?)
     };
     let current = filter.to_string();
     let log = Arc::new(ProgramLog::new(format));
