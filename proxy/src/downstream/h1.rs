@@ -36,10 +36,10 @@ async fn requests(
     buffer: &mut Buffer,
     scratch: &mut Scratch,
 ) -> Next {
-    let mut without_wait = 0;
+    let (mut without_wait, mut answered) = (0, false);
     loop {
         shard.note(TaskState::ReadingHead);
-        match read_head(shard, client, buffer, scratch).await {
+        match read_head(shard, client, buffer, scratch, answered).await {
             Head::Complete { waited } => {
                 without_wait = if waited { 0 } else { without_wait + 1 };
             }
@@ -56,6 +56,7 @@ async fn requests(
             request::After::KeepAlive => {}
             request::After::End(next) => return next,
         }
+        answered = true;
         if without_wait >= REQUESTS_PER_POLL {
             shard.turns.give_way().await;
             without_wait = 0;
@@ -74,12 +75,14 @@ enum Head {
     Ended(Next),
 }
 
-/// Reads until the buffer holds a head, takes it out of the buffer and parses it.
+/// Reads until the buffer holds a head, takes it out of the buffer and parses it; `answered`, where
+/// the client has just had an answer, and is unlikely to have sent the next one yet.
 async fn read_head(
     shard: &Rc<Shard>,
     client: &Client,
     buffer: &mut Buffer,
     scratch: &mut Scratch,
+    answered: bool,
 ) -> Head {
     let mut scan = HeadScan::default();
     let (mut waited, mut timed) = (false, false);
@@ -113,7 +116,7 @@ async fn read_head(
         }
         buffer.make_room();
         let read = if buffer.is_empty() {
-            read_or_park(client, buffer).await
+            read_or_park(client, buffer, answered).await
         } else {
             // From the head's first bytes on: what trickles in later does not extend it.
             if !std::mem::replace(&mut timed, true) {
@@ -158,13 +161,14 @@ fn preface(bytes: &[u8]) -> Preface {
 }
 
 /// Reads a request's first bytes; after a while without any, gives the buffer back.
-async fn read_or_park(client: &Client, buffer: &mut Buffer) -> io::Result<usize> {
+async fn read_or_park(client: &Client, buffer: &mut Buffer, answered: bool) -> io::Result<usize> {
     let handle = client.deadline.cancel_handle();
     client.deadline.arm(Some(PARK_AFTER), Expiry::CancelRead);
     let read = pin!(client.stream.read_until_canceled(buffer, handle));
-    match client.requests {
-        0 => read.await,
-        _ => client.deadline.put_off(read).await,
+    if answered {
+        client.deadline.put_off(read).await
+    } else {
+        read.await
     }
 }
 

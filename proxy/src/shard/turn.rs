@@ -43,7 +43,7 @@ pub(crate) struct Turns {
 const TURN_COST: u32 = 4;
 /// After so many reads that were not put off, some are, to see whether that pays by now.
 const TRY_EVERY: u32 = 256;
-/// What seeing that may cost: four turns, which is 1 % of what so many reads and their sends take.
+/// What seeing that may cost: four turns, which is 2 % of what so many reads and their sends take.
 const TRY_COST: u32 = 4 * TURN_COST;
 /// What was spared long ago does not count: a shard that is busy no longer notices within so many
 /// calls.
@@ -114,7 +114,7 @@ impl Turns {
     }
 
     /// Reads what is the answer to bytes sent a moment ago, and so cannot be there yet: in the next
-    /// turn, as long as most of what is put off is there by then.
+    /// turn, as long as that spares more calls than the turns take.
     pub(crate) async fn put_off<T>(&self, mut read: Pin<&mut impl Future<Output = T>>) -> T {
         if !self.puts_off() {
             return read.await;
