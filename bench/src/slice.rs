@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_turn_has_every_place_and_follows_every_other_once() {
+    fn each_turn_has_every_place_and_where_they_are_even_follows_every_other() {
         let orders: Vec<Vec<_>> = (0..4).map(|pass| order(pass, 4).collect()).collect();
         assert_eq!(
             orders,

@@ -40,8 +40,8 @@ pub(crate) fn json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// JSON, as a serializer writes it, whose strings hold no control characters: the format lets those from U+007F on stand as they
-/// are (RFC 8259, section 7), and some steer a terminal.
+/// JSON, as a serializer writes it, without control characters in its strings: the format lets those
+/// from U+007F on stand as they are (RFC 8259, section 7), and some steer a terminal.
 pub(crate) fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

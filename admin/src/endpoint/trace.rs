@@ -187,7 +187,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::sync::{Semaphore, mpsc};
-    use tokio::time::interval;
+    use tokio::time::{Instant, interval, timeout_at};
 
     use super::{ENDPOINT, Piece, Stream, timeout, wanted};
     use crate::query::Query;
@@ -207,7 +207,7 @@ mod tests {
             watch: Arc::clone(&watch),
             events,
             sender,
-            // Longer than any test may take.
+            // Longer than is waited below: a write that fails would end it as well.
             keepalive: interval(Duration::from_hours(1)),
             _place: place.expect("a place"),
         };
@@ -215,7 +215,11 @@ mod tests {
             assert!(matches!(body.recv().await, Some(Piece::Bytes(_))));
             drop(body);
         };
-        tokio::join!(stream.run(None), watcher);
+        let ended = async { tokio::join!(stream.run(None), watcher) };
+        let patience = Duration::from_secs(60);
+        timeout_at(Instant::now() + patience, ended)
+            .await
+            .expect("it ends without a keep-alive");
         watch.is_over().await;
     }
 
