@@ -84,7 +84,7 @@ impl<'a> Subject<'a> {
     ) -> Result<Turn> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let meanwhile = scope.spawn(|| self.meanwhile(inside, duration, &done));
+            let meanwhile = scope.spawn(|| self.meanwhile(inside, &done));
             let turn = load.turn(duration);
             done.store(true, Ordering::Release);
             let happened = meanwhile
@@ -101,7 +101,6 @@ impl<'a> Subject<'a> {
     fn meanwhile(
         &mut self,
         inside: Option<Inside>,
-        duration: Duration,
         done: &AtomicBool,
     ) -> Result<Option<(&'static str, u64)>> {
         if let Some(every) = self.case.churn() {
@@ -112,7 +111,7 @@ impl<'a> Subject<'a> {
         };
         // An operator's machine is another: this one takes what load and origin leave.
         setpriority_process(None, LOWEST_PRIORITY)?;
-        let looks = inside::look(inside, &self.wiring.folder, duration, done);
+        let looks = inside::look(inside, &self.wiring.folder, done);
         let looks = looks.with_context(|| format!("cannot look inside ({inside:?})"))?;
         Ok(Some((LOOKS, looks)))
     }
