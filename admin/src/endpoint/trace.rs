@@ -216,7 +216,7 @@ mod tests {
             drop(body);
         };
         let ended = async { tokio::join!(stream.run(None), watcher) };
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_mins(1);
         timeout_at(Instant::now() + patience, ended)
             .await
             .expect("it ends without a keep-alive");
