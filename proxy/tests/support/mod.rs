@@ -54,6 +54,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// A wait for something that must not happen. A pass proves little; a failure proves a bug.
 pub(crate) const MOMENT: Duration = Duration::from_millis(200);
 
+/// What may lie between a slow reader and its writer: our 64 KiB each way, and the kernel's send and
+/// receive buffers of two connections, which grow to 4 and, where it is allowed so, 32 MiB.
+pub(crate) const MOST_IN_FLIGHT: u64 = 96 << 20;
+
 /// Makes two tests of each function: `io_uring::name` and `epoll::name`.
 macro_rules! on_both_drivers {
     ($($(#[$attribute:meta])* fn $name:ident($driver:ident) $body:block)*) => {

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{MOMENT, Reply, Tally, gateway, on_both_drivers, origin};
+use crate::support::{MOMENT, MOST_IN_FLIGHT, Reply, Tally, gateway, on_both_drivers, origin};
 
-/// What may lie between a slow reader and its writer: our 64 KiB each way, and the kernel's send and
-/// receive buffers of two connections, which grow to 4 and 6 MiB.
-const MOST_IN_FLIGHT: u64 = 24 << 20;
 const FAR_MORE: usize = 256 << 20;
 
 on_both_drivers! {

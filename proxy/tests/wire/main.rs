@@ -17,6 +17,7 @@ mod backends;
 mod bad_config;
 mod bad_input;
 mod balance;
+mod busy_shard;
 mod chunked;
 mod connection_limits;
 mod drain;

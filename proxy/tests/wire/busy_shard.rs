@@ -1,0 +1,108 @@
+//! A shard with many clients at once: on epoll it puts reads off for a turn, at the latest after 256
+//! that it did not. What was put off ends as it would have otherwise.
+
+use crate::support::{
+    Client, Driver, Gateway, GatewayBuilder, Origin, Reply, Signal, gateway, ok, on_both_drivers,
+    origin,
+};
+
+/// More than the reads after which some are put off.
+const CLIENTS: usize = 300;
+
+/// Their connections, each of which has been answered.
+fn crowd(gateway: &Gateway) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| gateway.client()).collect();
+    all_get(&mut clients, "/", 200);
+    clients
+}
+
+/// Has all of them ask before the first of them reads.
+#[track_caller]
+fn all_get(clients: &mut [Client], path: &str, status: u16) {
+    for client in &mut *clients {
+        client.gets(path);
+    }
+    for client in clients {
+        client.expects(status);
+    }
+}
+
+/// A gateway whose `/broken` leads to `broken` and all else to a sound origin.
+fn beside(driver: Driver, broken: &Origin, sound: &Origin) -> GatewayBuilder {
+    gateway(driver)
+        .backend("broken", &[broken.address()])
+        .backend("sound", &[sound.address()])
+        .rule("{matches: [{path: {value: /broken}}], backendRefs: [{@broken}]}")
+        .rule("{backendRefs: [{@sound}]}")
+        // Whoever is sound may take their time.
+        .policy_of("Backend/broken", "limits: {responseHeadTimeout: 500ms}")
+}
+
+on_both_drivers! {
+    fn everyone_gets_their_own_answer(driver) {
+        let origin = (0..CLIENTS).fold(origin(), |origin, number| {
+            origin.replies_to(&format!("/{number}"), ok(number.to_string()))
+        });
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut clients = crowd(&gateway);
+        for _ in 0..5 {
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.gets(&format!("/{number}"));
+            }
+            for (number, client) in clients.iter_mut().enumerate() {
+                assert_eq!(client.expects(200).text(), number.to_string());
+            }
+        }
+    }
+
+    fn an_origin_that_stalls_ends_in_time_for_everyone(driver) {
+        let (broken, sound) = (origin().replies(Reply::at_once().stalls()), origin());
+        let gateway = beside(driver, &broken, &sound).start();
+        let mut clients = crowd(&gateway);
+        all_get(&mut clients, "/broken", 504);
+        all_get(&mut clients, "/", 200);
+    }
+
+    fn an_origin_that_closes_is_noticed_for_everyone(driver) {
+        let closes = Reply::at_once().reads_the_body().closes();
+        let (broken, sound) = (origin().replies(closes), origin());
+        let gateway = beside(driver, &broken, &sound).start();
+        let mut clients = crowd(&gateway);
+        all_get(&mut clients, "/broken", 502);
+        all_get(&mut clients, "/", 200);
+    }
+
+    fn clients_that_leave_take_nothing_along(driver) {
+        let sound = origin();
+        let gateway = gateway(driver).routes_to(&sound).start();
+        let mut neighbour = gateway.client();
+        neighbour.gets("/").expects(200);
+        let before = gateway.open_files();
+        for mut client in crowd(&gateway) {
+            client.gets("/");
+            client.resets();
+        }
+        neighbour.gets("/").expects(200);
+        gateway.waits_for_open_files_at_most(before + sound.open_connections());
+    }
+
+    fn clients_that_went_idle_are_served_again(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut clients = crowd(&gateway);
+        clients[0].expects_silence();
+        all_get(&mut clients, "/", 200);
+    }
+
+    fn a_drain_ends_every_connection(driver) {
+        let origin = origin();
+        let mut gateway = gateway(driver).routes_to(&origin)
+            .argument("--drain-accept=300ms").argument("--drain-deadline=20s").start();
+        let mut clients = crowd(&gateway);
+        gateway.signal(Signal::Term);
+        for client in &mut clients {
+            client.expects_end();
+        }
+        assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+    }
+}
