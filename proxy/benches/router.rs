@@ -65,16 +65,25 @@ impl Request {
             headers: Rc::clone(headers),
         }
     }
+}
 
-    fn view(&self) -> RequestView<'_, HeaderMap> {
-        RequestView {
-            host: self.host.as_bytes(),
-            path: self.path.as_bytes(),
-            query: None,
-            method: b"GET",
-            headers: &*self.headers,
-        }
+/// The requests as the router sees them. Their bytes stand side by side in `bytes`, so that they are
+/// in the cache when their turn comes, as those just read from a socket are.
+fn views<'a>(requests: &'a [Request], bytes: &'a mut String) -> Vec<RequestView<'a, HeaderMap>> {
+    for request in requests {
+        bytes.push_str(&request.host);
+        bytes.push_str(&request.path);
     }
+    let mut rest = bytes.as_bytes();
+    let mut next = |length| rest.split_off(..length).expect("all were put in");
+    let view = |request: &'a Request| RequestView {
+        host: next(request.host.len()),
+        path: next(request.path.len()),
+        query: None,
+        method: b"GET",
+        headers: &*request.headers,
+    };
+    requests.iter().map(view).collect()
 }
 
 /// A scenario: its n-th rule, and the request for it.
@@ -201,16 +210,17 @@ fn select(criterion: &mut Criterion) {
         for &size in scenario.sizes {
             let rules: Vec<Rule> = (0..size).map(scenario.rule).collect();
             let router = compile(&rules);
-            let requests = requests(scenario, size);
+            let (requests, mut bytes) = (requests(scenario, size), String::new());
+            let requests = views(&requests, &mut bytes);
             let mut cache = RegexCache::new();
             let mut next = requests.iter().cycle();
             for request in &requests {
-                assert!(router.select(&request.view(), &mut cache).is_some());
+                assert!(router.select(request, &mut cache).is_some());
             }
             group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
                 bencher.iter(|| {
                     let request = next.next().expect("requests go round");
-                    router.select(black_box(&request.view()), &mut cache)
+                    router.select(black_box(request), &mut cache)
                 });
             });
         }
