@@ -47,9 +47,9 @@ pub const CONFIGURATION_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes between two samples of the heap profile, on average: 512 KiB, as in Go and tcmalloc. A
 /// request allocates nothing, so what is sampled is the life of the process.
 pub const HEAP_SAMPLING_BYTES: u32 = 512 * 1024;
-/// Samples of the heap profile that live at once: 65 536, which stand for 32 GiB; samples beyond that
-/// are never noted as freed.
-pub const HEAP_LIVE_SAMPLES: usize = 64 * 1024;
+/// Samples of the heap profile that live at once: 16 384, which stand for 8 GiB, in a table of half a
+/// MiB; samples beyond that are never noted as freed.
+pub const HEAP_LIVE_SAMPLES: usize = 16 * 1024;
 /// Stacks of the heap profile that are told apart: 4096, 1.8 MiB of addresses; those above it are one.
 pub const HEAP_STACKS: usize = 4096;
 /// Frames of a stack in it: 48, deep enough for async code, whose frames are many.
@@ -57,10 +57,9 @@ pub const HEAP_FRAMES: usize = 48;
 /// Shards whose allocations are counted each for itself: 256, more than a process has cores that it
 /// would use. Those above it count as the rest of the process.
 pub const HEAP_SHARDS: usize = 256;
-/// Buffers of each size that a shard keeps for later, used or not: 64 (4 MiB and 1 MiB), and as many
-/// requests' working memories and tasks for HTTP/2 streams; those above it go back to the system
-/// when none of them was needed between two sweeps.
-pub const POOLED_BUFFERS: usize = 64;
+/// Connections that went idle, and buffers freed because nobody needed them between two sweeps, before
+/// a shard has the allocator give memory back to the system: 16; fewer are not worth its time.
+pub const TRIM_AFTER: usize = 16;
 /// Bytes that a direction of a tunnel has carried before it does without our memory: 1 MiB; below
 /// that the system calls cost more than the copies. A body that has passed so many may fill a pipe;
 /// shorter ones are held back as in a buffer.

@@ -2,8 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::limits::POOLED_BUFFERS;
-
 /// Things of one kind that nobody uses at the moment, the one used last on top: it is still in the
 /// processor's cache.
 pub(crate) struct Shelf<T> {
@@ -35,11 +33,11 @@ impl<T> Shelf<T> {
         self.free.borrow_mut().push(thing);
     }
 
-    /// Takes away what nobody has needed since the last time, but for a few, and hands each to `end`.
-    /// How many there were.
+    /// Takes away what nobody has needed since the last time, and hands each to `end`. How many there
+    /// were. None is kept in reserve: one that stays keeps memory around it from going back.
     pub(crate) fn trim(&self, end: impl FnMut(T)) -> usize {
         let mut free = self.free.borrow_mut();
-        let unneeded = self.fewest.get().saturating_sub(POOLED_BUFFERS);
+        let unneeded = self.fewest.get();
         let taken: Vec<T> = free.drain(..unneeded).collect();
         self.fewest.set(free.len());
         drop(free);
@@ -51,17 +49,17 @@ impl<T> Shelf<T> {
 #[cfg(test)]
 mod tests {
     use super::Shelf;
-    use crate::limits::POOLED_BUFFERS;
 
     #[test]
     fn what_was_needed_since_the_last_trim_stays() {
         let shelf = Shelf::default();
-        (0..POOLED_BUFFERS + 10).for_each(|n| shelf.put(n));
+        (0..10).for_each(|n| shelf.put(n));
         assert_eq!(shelf.trim(drop), 0, "they are all new");
-        assert_eq!(shelf.take(), Some(POOLED_BUFFERS + 9), "the last one first");
-        shelf.put(POOLED_BUFFERS + 9);
+        assert_eq!(shelf.take(), Some(9), "the last one first");
+        shelf.put(9);
         let mut ended = Vec::new();
         assert_eq!(shelf.trim(|n| ended.push(n)), 9);
         assert_eq!(ended, (0..9).collect::<Vec<_>>(), "the coldest go");
+        assert_eq!((shelf.trim(drop), shelf.take()), (1, None));
     }
 }

@@ -154,7 +154,7 @@ impl ScratchPool {
         self.0.put(scratch);
     }
 
-    /// Frees what nobody has needed since the last time, but for a few. How many there were.
+    /// Frees what nobody has needed since the last time. How many there were.
     pub(crate) fn trim(&self) -> usize {
         self.0.trim(drop)
     }

@@ -4,7 +4,7 @@
 //! (its buffer would be lost): expiry shuts the channel down or cancels the read, the operation
 //! returns, and its owner asks [`Deadline::expired`] why.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -44,12 +44,12 @@ pub(crate) struct Deadline {
     state: Rc<Armed>,
 }
 
-/// What the wheel knows of a deadline.
+/// What the wheel knows of a deadline. Every idle connection has one.
 pub(crate) struct Armed {
     cutoff: Cutoff,
-    expiry: RefCell<Expiry>,
+    expiry: Cell<Expiry>,
     expired: Cell<bool>,
-    canceller: RefCell<Option<Canceller>>,
+    canceller: Cell<Option<Canceller>>,
 }
 
 impl Deadline {
@@ -57,9 +57,9 @@ impl Deadline {
     pub(crate) fn new(shard: &Rc<Shard>, cutoff: impl Into<Cutoff>) -> Self {
         let state = Rc::new(Armed {
             cutoff: cutoff.into(),
-            expiry: RefCell::new(Expiry::Disconnect),
+            expiry: Cell::new(Expiry::Disconnect),
             expired: Cell::new(false),
-            canceller: RefCell::new(None),
+            canceller: Cell::new(None),
         });
         let handle = shard.wheel.borrow_mut().insert(Rc::clone(&state));
         Self {
@@ -71,7 +71,7 @@ impl Deadline {
 
     /// Sets what happens, and when; `None` means never. What was set before is forgotten.
     pub(crate) fn arm(&self, after: Option<Duration>, expiry: Expiry) {
-        self.state.expiry.replace(expiry);
+        self.state.expiry.set(expiry);
         let mut wheel = self.shard.wheel.borrow_mut();
         match after {
             Some(after) => wheel.arm(self.handle, self.shard.now().after(after)),
@@ -81,7 +81,7 @@ impl Deadline {
 
     /// Forgets what was set.
     pub(crate) fn disarm(&self) {
-        self.state.expiry.replace(Expiry::Disconnect);
+        self.state.expiry.set(Expiry::Disconnect);
         self.shard.wheel.borrow_mut().disarm(self.handle);
     }
 
@@ -92,9 +92,11 @@ impl Deadline {
 
     /// Looks now at a peer that is watched, since it may have left.
     pub(crate) fn look(&self) {
-        if matches!(*self.state.expiry.borrow(), Expiry::Watch { .. }) {
-            self.state.expire();
+        let expiry = self.state.expiry.replace(Expiry::Disconnect);
+        if matches!(expiry, Expiry::Watch { .. }) {
+            self.state.carry_out(&expiry);
         }
+        self.state.expiry.set(expiry);
     }
 
     /// A handle for a read that [`Expiry::CancelRead`] ends.
@@ -102,11 +104,10 @@ impl Deadline {
         if let Cutoff::Stream(signals) = &self.state.cutoff {
             signals.forget_cancel();
         }
-        self.state
-            .canceller
-            .borrow_mut()
-            .get_or_insert_default()
-            .handle()
+        let canceller = self.state.canceller.take().unwrap_or_default();
+        let handle = canceller.handle();
+        self.state.canceller.set(Some(canceller));
+        handle
     }
 
     /// Ends the read that has the handle.
@@ -132,7 +133,7 @@ impl Deadline {
     /// Forgets what was set, and gives back what only a busy connection needs.
     pub(crate) fn park(&self) {
         self.disarm();
-        self.state.canceller.replace(None);
+        self.state.canceller.set(None);
     }
 }
 
@@ -147,13 +148,20 @@ impl Armed {
         if let Cutoff::Stream(signals) = &self.cutoff {
             return signals.cancel_read();
         }
-        let mut canceller = self.canceller.borrow_mut();
-        *canceller = canceller.take().map(Canceller::cancel);
+        let canceller = self.canceller.take();
+        self.canceller.set(canceller.map(Canceller::cancel));
     }
 
     /// Carries out what was set. Says after how long to look again, if at all.
     pub(crate) fn expire(&self) -> Option<Duration> {
-        match &*self.expiry.borrow() {
+        let expiry = self.expiry.replace(Expiry::Disconnect);
+        let again = self.carry_out(&expiry);
+        self.expiry.set(expiry);
+        again
+    }
+
+    fn carry_out(&self, expiry: &Expiry) -> Option<Duration> {
+        match expiry {
             Expiry::StopReading => self.cutoff.stop_reading(),
             Expiry::Disconnect => self.cutoff.disconnect(),
             Expiry::Reset { other } => {

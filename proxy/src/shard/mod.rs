@@ -32,7 +32,7 @@ use crate::downstream::h2::tasks::StreamTasks;
 use crate::driver::Waits;
 use crate::http::h2::guard::Abuse;
 use crate::l4::udp::UdpListeners;
-use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, POOLED_BUFFERS};
+use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
 use crate::memory;
 use crate::net::{BufferPool, Pipes};
 use crate::observe::counters::ShardCounters;
@@ -122,8 +122,8 @@ pub(crate) struct Shard {
     descriptors: usize,
     /// Clients that there is room for, in the configuration in force.
     room: Cell<usize>,
-    /// Connections that went idle since memory was last given back.
-    parked: Cell<usize>,
+    /// Connections that went idle, and buffers freed, since memory was last given back.
+    freed: Cell<usize>,
     /// When abuse was last told of in the log.
     abuse_told: Cell<Option<Tick>>,
 }
@@ -162,14 +162,14 @@ impl Shard {
             overload: RefCell::default(),
             descriptors: options.descriptors as usize,
             room: Cell::new(options.descriptors as usize),
-            parked: Cell::new(0),
+            freed: Cell::new(0),
             abuse_told: Cell::new(None),
         }
     }
 
     /// Notes that a connection went idle.
     pub(crate) fn note_parked(&self) {
-        self.parked.set(self.parked.get() + 1);
+        self.freed.set(self.freed.get() + 1);
     }
 
     /// Counts a client whose connection is ended for what it did too often. One a second is told
@@ -188,13 +188,15 @@ impl Shard {
         }
     }
 
-    /// Gives back what connections that went idle have freed. A few are not worth the time.
+    /// Frees what nobody needs, and gives back what that and connections that went idle have freed.
     fn trim_memory(&self) {
         let trimmed = self.buffers.trim() + self.scratch.trim() + self.stream_tasks.trim();
-        if trimmed > 0 || self.parked.get() > POOLED_BUFFERS {
-            self.parked.set(0);
-            memory::trim();
+        let freed = self.freed.get() + trimmed;
+        if freed <= TRIM_AFTER {
+            return self.freed.set(freed);
         }
+        self.freed.set(0);
+        memory::trim();
     }
 
     /// The current tick.

@@ -20,8 +20,8 @@ impl Tick {
     /// The tick at so much time since the start.
     #[must_use]
     pub fn at(since_start: Duration) -> Self {
-        let whole = since_start.as_nanos() / WHEEL_TICK.as_nanos();
-        Self(u64::try_from(whole).unwrap_or(u64::MAX))
+        let part = since_start.subsec_nanos() / WHEEL_TICK.subsec_nanos();
+        Self(ticks(since_start.as_secs(), part))
     }
 
     /// How much later it is than an earlier one.
@@ -34,11 +34,19 @@ impl Tick {
     /// The first tick that is at least so much later than any time of this one.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
-        let whole = time.as_nanos().div_ceil(WHEEL_TICK.as_nanos());
-        let whole = u64::try_from(whole).unwrap_or(u64::MAX);
+        let part = time.subsec_nanos().div_ceil(WHEEL_TICK.subsec_nanos());
+        let whole = ticks(time.as_secs(), part);
         // One more, since this tick is partly over.
         Self(self.0.saturating_add(whole).saturating_add(1))
     }
+}
+
+/// So many seconds and ticks, in ticks. Without a division of 128 bits: every request sets deadlines.
+fn ticks(seconds: u64, more: u32) -> u64 {
+    const PER_SECOND: u32 = 1_000_000_000 / WHEEL_TICK.subsec_nanos();
+    const _: () = assert!(WHEEL_TICK.saturating_mul(PER_SECOND).as_secs() == 1);
+    let whole = seconds.saturating_mul(u64::from(PER_SECOND));
+    whole.saturating_add(u64::from(more))
 }
 
 /// An entry of the wheel.
