@@ -27,23 +27,27 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Connects.
+    /// Connects, and calls once on each connection: before its turn others have theirs, and a proxy
+    /// may close a connection on which nobody speaks.
     pub(super) fn connect(aim: Aim<'_>) -> Result<Self> {
         let load = &aim.case.load;
-        let runtime = runtime()?;
-        let clients = runtime.block_on(async {
-            let mut clients = Vec::new();
+        let (runtime, call) = (runtime()?, Call::of(aim));
+        let (clients, requests) = runtime.block_on(async {
+            let (mut clients, mut requests) = (Vec::new(), 0);
             for _ in 0..load.connections {
-                clients.push(connect(aim.address).await?);
+                let client = connect(aim.address).await?;
+                let mut latency = Collector::new(Basis::ClosedLoop);
+                requests += call.run(client.clone(), &mut latency).await?;
+                clients.push(client);
             }
-            anyhow::Ok(clients)
+            anyhow::Ok((clients, requests))
         })?;
         Ok(Self {
             runtime,
             clients,
             streams: load.streams,
-            call: Call::of(aim),
-            requests: 0,
+            call,
+            requests,
         })
     }
 }

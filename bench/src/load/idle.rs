@@ -56,7 +56,6 @@ impl Load for Idle {
                 .with_context(|| format!("connection {number}"))?;
             kept.push(channel);
         }
-        // Proxies put an idle connection's buffers away after a moment, some by a timer.
         std::thread::sleep(SETTLE);
         let after = Usage::of_tree(self.proxy)?.rss;
         let each = (count64(after) - count64(before)) / count(kept.len());
@@ -84,4 +83,6 @@ impl Load for Idle {
 
 /// How many idle connections are used again to see that they live.
 const SAMPLES: usize = 100;
-const SETTLE: Duration = Duration::from_secs(3);
+/// Proxies put an idle connection's buffers away after a moment, some by a timer: the gateway frees
+/// what nobody needed between two looks, five seconds apart. What waits longer than this costs.
+const SETTLE: Duration = Duration::from_secs(15);
