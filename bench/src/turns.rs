@@ -138,16 +138,19 @@ impl<'a> Round<'a> {
     }
 
     fn measured(&self, run: &OpenRun<'_>) -> Result<Measured, String> {
-        if let Some(Err(failure)) = self.benches.get(run.bench) {
-            return Err(failure.clone());
-        }
+        let bench = match self.benches.get(run.bench) {
+            Some(Ok(bench)) => bench,
+            Some(Err(failure)) => return Err(failure.clone()),
+            None => return Err("it was never set up".to_owned()),
+        };
         let shared = self
             .runs
             .iter()
             .filter(|other| other.bench == run.bench)
             .count()
             > 1;
-        let measured = run.sum.measured().map_err(|error| format!("{error:#}"))?;
+        let measured = run.sum.measured();
+        let measured = measured.map_err(|error| bench.explain(&error))?;
         Ok(Measured {
             syscalls: run.syscalls,
             rss: measured.rss.filter(|_| !shared),
