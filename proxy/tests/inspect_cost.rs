@@ -93,8 +93,8 @@ fn number(metrics: &str, name: &str) -> f64 {
 
 /// Reads a whole answer, slowly or not. Its bytes, and the most memory that the process had
 /// meanwhile.
-fn reads(gateway: &Gateway, path: &str, rest: Option<Duration>) -> (usize, u64) {
-    let mut stream = TcpStream::connect(gateway.server("admin")).expect("the server accepts");
+fn reads(gateway: &Gateway, (server, path): (&str, &str), rest: Option<Duration>) -> (usize, u64) {
+    let mut stream = TcpStream::connect(gateway.server(server)).expect("the server accepts");
     let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("taken");
     let (mut gulp, mut total, mut most) = (vec![0; GULP], 0, 0);
@@ -130,7 +130,7 @@ on_both_drivers! {
         let mut times = Vec::new();
         for _ in 0..SCRAPES {
             let begun = Instant::now();
-            asks(&gateway, "metrics", "/metrics");
+            reads(&gateway, ("metrics", "/metrics"), None);
             times.push(begun.elapsed());
         }
         let after = asks(&gateway, "metrics", "/metrics");
@@ -152,11 +152,11 @@ on_both_drivers! {
         let origin = origin();
         let gateway = start(driver, &origin, DUMPED);
         // What loading has needed is given back by and by, and first answers need some for good.
-        reads(&gateway, "/config_dump", None);
+        reads(&gateway, ("admin", "/config_dump"), None);
         let before = gateway.resident_bytes();
         for (who, rest) in [("a fast reader", None), ("a slow reader", Some(REST))] {
             let begun = Instant::now();
-            let (bytes, most) = reads(&gateway, "/config_dump", rest);
+            let (bytes, most) = reads(&gateway, ("admin", "/config_dump"), rest);
             let grown = most.saturating_sub(before);
             eprintln!(
                 "{driver:?}: {DUMPED} routes, {:.1} MiB to {who} in {:.1?}: {:.1} MiB resident, \
