@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 8_000;
 const STEP: usize = 500;
 
 /// Bytes that an idle connection may cost: 1.1 KiB, as in the bench, and a quarter for what is left of
-/// a burst, since connections come here ten times as fast as they do there.
+/// a burst: here nearly all connections come before the first of them is parked.
 const BAR: u64 = 1_408;
 
 const TLS_CONNECTIONS: usize = 2_000;
