@@ -23,8 +23,8 @@ use crate::http::h2::request::{Follows, take_in};
 use crate::http::h2::stream::Stream;
 use crate::http::h2::usage::InUse;
 use crate::limits::{
-    H2_CONNECTION_WINDOW_BYTES, H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES, H2_STREAMS,
-    Limits, REQUESTS_PER_POLL,
+    H2_CONNECTION_WINDOW_BYTES, H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES,
+    H2_STREAM_WINDOW_BYTES, H2_STREAMS, Limits, REQUESTS_PER_POLL,
 };
 use crate::net::Buffer;
 use crate::observe::counters::Up;
@@ -94,6 +94,8 @@ async fn shake_hands<'l, 'a>(
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_frame_size(H2_FRAME_BYTES)
         .max_header_list_size(limits.head_bytes)
+        // The guard judges resets.
+        .max_pending_accept_reset_streams(H2_RESETS_PER_SECOND as usize)
         .max_send_buffer_size(H2_SEND_BYTES)
         .enable_connect_protocol();
     let mut shaking = pin!(builder.handshake(link.io()));
@@ -180,9 +182,9 @@ impl Driver<'_, '_> {
 
     /// Goes on until there is a request, or the end.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
-        let mut polled = self.connection.poll_accept(context);
+        let mut polled = self.poll_accept(context);
         if polled.is_pending() && self.liveness.is_asked_for(self.link, context) {
-            polled = self.connection.poll_accept(context);
+            polled = self.poll_accept(context);
         }
         if let Some(verdict) = self.link.verdict()
             && self.ending != Ending::AtOnce
@@ -200,6 +202,18 @@ impl Driver<'_, '_> {
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Takes a request, once all that was read is known: one that was reset by then is nobody's.
+    fn poll_accept(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Accepted, h2::Error>>> {
+        match self.connection.poll_closed(context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
+            Poll::Pending if self.link.has_bytes() => Poll::Pending,
+            Poll::Ready(Ok(())) | Poll::Pending => self.connection.poll_accept(context),
         }
     }
 

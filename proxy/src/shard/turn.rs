@@ -147,6 +147,11 @@ impl Turns {
         true
     }
 
+    /// Another one after whoever [comes back](Self::come_back) was woken.
+    pub(crate) fn number(&self) -> u64 {
+        self.turn.get()
+    }
+
     /// Has a task that is about to wait woken once the others have had their turn, on either driver.
     pub(crate) fn come_back(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();

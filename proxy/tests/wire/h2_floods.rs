@@ -141,7 +141,7 @@ on_both_drivers! {
         for flood in [&RAPID_RESET, &OWN_RESETS] {
             let (origin, gateway) = start(driver);
             let mut peer = Peer::client(gateway.address());
-            // As one segment, so that every end is known before its stream is begun.
+            // As one segment, so that every end is known before any stream is begun.
             peer.sends((0..FEW).flat_map(flood.nth).collect::<Vec<_>>());
             peer.sends(get(FEW * 2 + 1));
             assert_eq!(peer.next_of(HEADERS).stream, FEW * 2 + 1);
@@ -255,8 +255,8 @@ fn flood(driver: Driver, flood: &Flood) {
     neighbour.gets("/").expects(200);
 }
 
-/// Within every budget.
-const FEW: u32 = 16;
+/// Within every budget, and more heads than a turn takes in.
+const FEW: u32 = 64;
 
 /// More than any budget allows.
 const MOST_FRAMES: u32 = 1_000;

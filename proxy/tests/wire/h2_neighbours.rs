@@ -1,23 +1,29 @@
 //! What a neighbour of a flood on the same shard notices of it: its 99th percentile, beside that of
-//! quiet times in between. It measures, so it runs when asked, on a quiet machine and a release:
-//! `GATEWAY_UNDER_TEST=target/release/gateway cargo test -p proxy --all-features --test wire
-//! h2_neighbours -- --ignored --nocapture`.
+//! quiet times in between. It measures, so it runs when asked, on a quiet machine of two cores or more
+//! and a release: `GATEWAY_UNDER_TEST=target/release/gateway cargo test -p proxy --all-features
+//! --test wire h2_neighbours -- --ignored --nocapture`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use proxy::cpu::Cpus;
+use rustix::io::Errno;
+use rustix::process::{Pid, nice};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
 use super::h2_floods::{FLOODS, Flood};
 use crate::support::frames::Peer;
-use crate::support::{Client, gateway, on_both_drivers, origin};
+use crate::support::{Client, Driver, Gateway, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
     #[ignore = "measures"]
     fn a_flood_at_most_doubles_the_latency_of_neighbours(driver) {
+        let cores = Cpus::of_this_process().set;
         let mut above = Vec::new();
         for flood in FLOODS {
-            let [quiet, flooded] = measure(driver, flood);
+            let [quiet, flooded] = measure(driver, &cores, flood);
             let times = flooded.as_secs_f64() / quiet.as_secs_f64();
             eprintln!("{driver:?}, {}: p99 {quiet:.0?} quiet, {flooded:.0?} flooded, {times:.2} times", flood.name);
             if times > 2.0 {
@@ -30,15 +36,17 @@ on_both_drivers! {
 
 /// The 99th percentiles in quiet times and under a flood, in turns, so that whatever else the machine
 /// does meets both.
-fn measure(driver: crate::support::Driver, flood: &Flood) -> [Duration; 2] {
+fn measure(driver: Driver, cores: &[usize], flood: &Flood) -> [Duration; 2] {
     let origin = origin();
     let gateway = gateway(driver).routes_to(&origin).start();
+    let _apart = Apart::new(&gateway, cores);
     let mut neighbour = gateway.client();
     let (flooding, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let bytes = flood.bytes();
     let mut times = [Vec::new(), Vec::new()];
     std::thread::scope(|scope| {
         let flooder = scope.spawn(|| {
+            nice(19).expect("anyone may be nicer");
             while !over.load(Ordering::Acquire) {
                 if flooding.load(Ordering::Acquire) {
                     send(gateway.address(), &bytes);
@@ -60,6 +68,47 @@ fn measure(driver: crate::support::Driver, flood: &Flood) -> [Duration; 2] {
         }
     });
     times.map(percentile)
+}
+
+/// While it is there, the gateway has a core of its own. The neighbour and its origin share the
+/// others with the flooder, which gives way to them: what it takes from them is the gateway's time
+/// alone.
+struct Apart<'a>(&'a [usize]);
+
+impl<'a> Apart<'a> {
+    fn new(gateway: &Gateway, cores: &'a [usize]) -> Self {
+        let (own, others) = cores.split_first().expect("a core");
+        bind(gateway.pid(), &[*own]);
+        bind(std::process::id(), others);
+        Self(cores)
+    }
+}
+
+impl Drop for Apart<'_> {
+    fn drop(&mut self) {
+        bind(std::process::id(), self.0);
+    }
+}
+
+fn bind(process: u32, cores: &[usize]) {
+    let mut set = CpuSet::new();
+    for core in cores {
+        set.set(*core);
+    }
+    for thread in threads(process) {
+        // Some are at their end: those of the last flood's origin.
+        let bound = sched_setaffinity(Some(thread), &set);
+        assert!(matches!(bound, Ok(()) | Err(Errno::SRCH)), "{bound:?}");
+    }
+}
+
+fn threads(process: u32) -> impl Iterator<Item = Pid> {
+    let folder = std::fs::read_dir(format!("/proc/{process}/task")).expect("a process of ours");
+    folder.map(|entry| {
+        let name = entry.expect("a thread").file_name();
+        let id = name.to_str().and_then(|name| name.parse().ok());
+        Pid::from_raw(id.expect("a number")).expect("not 0")
+    })
 }
 
 /// Ends the flooder, also where a request of the neighbour's fails: the scope waits for it before it

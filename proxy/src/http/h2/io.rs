@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::guard::{Guard, Peer};
 use super::outbox::Outbox;
 use super::pace::{Deadlines, Pace, Parks, Verdict};
+use super::ration::{Allowed, Ration};
 use super::usage::Usage;
 use crate::limits::{
     H2_PING_AFTER, H2_PING_PATIENCE, H2_READS_PER_POLL, LINGER_BYTES, LINGER_TIMEOUT, PARK_AFTER,
@@ -66,6 +67,7 @@ struct Reading<'a> {
     ended: bool,
     /// Reads in a row that found something without waiting.
     at_once: u32,
+    ration: Ration,
 }
 
 type Operation<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -96,6 +98,7 @@ impl<'a> Link<'a> {
                 pinged: false,
                 ended: false,
                 at_once: 0,
+                ration: Ration::default(),
             }),
             outbox: RefCell::new(Outbox::new(
                 stream,
@@ -107,7 +110,7 @@ impl<'a> Link<'a> {
             wants_ping: Cell::new(false),
             looked: Cell::new(false),
         };
-        link.judge(&mut link.reading.borrow_mut().buffer);
+        link.judge(&mut link.reading.borrow_mut());
         link
     }
 
@@ -325,7 +328,7 @@ impl<'a> Link<'a> {
             }
             Ok(_) => {
                 reading.pinged = false;
-                self.judge(&mut reading.buffer);
+                self.judge(reading);
                 Ok(())
             }
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
@@ -360,10 +363,14 @@ impl<'a> Link<'a> {
 
     /// Lets what came pass, unless it is too much: then nothing of it, but for the preface, without
     /// which a client cannot be told why.
-    fn judge(&self, buffer: &mut Buffer) {
+    fn judge(&self, reading: &mut Reading<'_>) {
         let mut guard = self.guard.borrow_mut();
-        let preface = guard.preface_left();
-        if let Err(abuse) = guard.received(buffer.filled(), self.began.elapsed()) {
+        let (preface, heads) = (guard.preface_left(), guard.heads());
+        let buffer = &mut reading.buffer;
+        let received = guard.received(buffer.filled(), self.began.elapsed());
+        let heads = guard.heads().saturating_sub(heads);
+        reading.ration.read(buffer.len(), heads);
+        if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));
         }
@@ -410,10 +417,18 @@ impl AsyncRead for Io<'_, '_> {
     ) -> Poll<io::Result<()>> {
         let mut reading = self.0.reading.borrow_mut();
         ready!(self.0.poll_fill(context, &mut reading))?;
-        let buffer = &mut reading.buffer;
-        let count = into.remaining().min(buffer.len());
-        into.put_slice(buffer.filled().get(..count).unwrap_or_default());
-        buffer.consume(count);
+        let count = into.remaining().min(reading.buffer.len());
+        let turns = &self.0.shard.turns;
+        let count = match reading.ration.take(count, turns.number()) {
+            Allowed::Now(count) => count,
+            Allowed::NextTurn => {
+                turns.come_back(context);
+                return Poll::Pending;
+            }
+            Allowed::Later => return Poll::Pending,
+        };
+        into.put_slice(reading.buffer.filled().get(..count).unwrap_or_default());
+        reading.buffer.consume(count);
         Poll::Ready(Ok(()))
     }
 }
