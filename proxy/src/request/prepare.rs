@@ -5,7 +5,7 @@ use std::rc::Rc;
 use rand::RngExt;
 
 use crate::channel::Channel;
-use crate::config::{Bind, Snapshot};
+use crate::config::{Bind, Protection, Snapshot};
 use crate::downstream::connection::Client;
 use crate::failure::{Failure, FailureKind};
 use crate::forward::{Attempt, RequestSide, ResponseSide};
@@ -139,12 +139,13 @@ impl<'a> Exchange<'a> {
         drawn: Drawn<'a>,
         switch: Switch,
     ) -> Result<http::Request<()>, Failure> {
-        let made = h2::encode::request(
-            &self.outgoing(drawn),
-            &http::uri::Scheme::HTTP,
-            switch,
-            |known, name| self.drops(drawn, known, name),
-        );
+        let scheme = match drawn.cluster.protection {
+            Protection::Plain => http::uri::Scheme::HTTP,
+            Protection::Tls(_) | Protection::Unusable => http::uri::Scheme::HTTPS,
+        };
+        let made = h2::encode::request(&self.outgoing(drawn), &scheme, switch, |known, name| {
+            self.drops(drawn, known, name)
+        });
         let cannot = Failure::because(FailureKind::BadPath, "target not possible in HTTP/2");
         made.ok_or(cannot)
     }

@@ -110,6 +110,11 @@ pub(crate) async fn connect(
                 .session(shard.id, wanted.speaks)
                 .map_err(|_| FailureKind::UpstreamTlsUnset)?;
             Box::pin(secure(shard, endpoint, &mut stream, session, until)).await?;
+            if wanted.speaks == Some(Alpn::H2) && !agreed_on(&stream, Alpn::H2) {
+                let detail = "it did not agree to HTTP/2 (ALPN)";
+                tracing::debug!(endpoint = %endpoint.name, "no HTTP/2 with an endpoint: {detail}");
+                return Err(Failure::because(FailureKind::UpstreamTls, detail));
+            }
         }
         Protection::Unusable => return Err(FailureKind::UpstreamTlsUnset.into()),
     }
@@ -158,6 +163,15 @@ async fn secure(
         };
         Failure::because(FailureKind::UpstreamTls, detail)
     })
+}
+
+/// Whether TLS has agreed on this protocol. HTTP/2 is spoken over TLS after that alone (RFC 9113
+/// section 3.2); a server that knows HTTP/1.1 would take our preface for a request.
+fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
+    let agreed = stream.with_session(|session| {
+        session.agreed().alpn_protocol() == Some(protocol.as_str().as_bytes())
+    });
+    agreed == Some(true)
 }
 
 /// A place for one more connection; one that is idle and leads elsewhere makes room.

@@ -1,10 +1,13 @@
 //! TLS to backends: who they have to be, what they are shown, and what becomes of a handshake that
 //! fails. Nothing is ever sent in plain text to a backend that has a policy.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use crate::support::frames::{HEADERS, Peer, before_frames};
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
     Asks, Driver, Gateway, GatewayBuilder, Origin, Reply, gateway, ok, on_both_drivers, origin,
-    pattern, same_bytes, tls_origin,
+    out_of_tls, pattern, same_bytes, tls_origin,
 };
 
 const BY_HOSTNAME: &str =
@@ -33,6 +36,32 @@ fn fails_with(gateway: &Gateway, origin: &Origin, reason: &str) {
     gateway.waits_for_access_log(&format!("\"reason\":\"{reason}\""));
     assert!(origin.requests().is_empty());
 }
+
+/// A gateway whose backend is spoken to by HTTP/2 over TLS.
+fn over_http_2(driver: Driver, ca: &Authority, backend: SocketAddr) -> Gateway {
+    gateway(driver)
+        .authority("ca", ca)
+        .backend("origin", &[backend])
+        .speaks("origin", "H2C")
+        .backend_tls("origin", BY_HOSTNAME)
+        .rule("{backendRefs: [{@origin}]}")
+        .policy("accessLog: {format: json}")
+        .environment("RUST_LOG", "proxy=debug")
+        .start()
+}
+
+/// How the head of a request to a backend begins.
+fn method_and_scheme(listener: &TcpListener, gateway: &Gateway) -> [u8; 2] {
+    let mut client = gateway.client();
+    client.gets("/");
+    let head = Peer::server(listener).next_of(HEADERS).payload;
+    *head.first_chunk().expect("two fields")
+}
+
+// Of HPACK's static table (RFC 7541 appendix A).
+const INDEXED_GET: u8 = 0x82;
+const INDEXED_HTTP: u8 = 0x86;
+const INDEXED_HTTPS: u8 = 0x87;
 
 on_both_drivers! {
     fn a_backend_is_spoken_to_by_tls(driver) {
@@ -78,15 +107,38 @@ on_both_drivers! {
     fn a_backend_that_is_somebody_else_gets_nothing(driver) {
         let (ca, stranger) = (authority("ca"), authority("stranger"));
         for (pair, why) in [
-            (ca.server(&["b.test"]), "for another name"),
+            (ca.server(&["b.test"]), "NotValidForName"),
             (stranger.server(&["a.test"]), "UnknownIssuer"),
             (ca.signs(&subject(&["a.test"]).expired()), "expired"),
         ] {
             let (gateway, origin) = scene(driver, &ca, &pair, BY_HOSTNAME);
             fails_with(&gateway, &origin, "upstream_tls");
-            let _ = why;
-            gateway.waits_for_log("no TLS with an endpoint");
+            gateway.waits_for_log(why);
         }
+    }
+
+    fn a_backend_that_does_not_agree_to_http_2_gets_no_request(driver) {
+        let ca = authority("ca");
+        let pair = ca.server(&["a.test"]);
+        let speaks: [(&'static [&'static str], _); 2] =
+            [(&["http/1.1"], "NoApplicationProtocol"), (&[], "did not agree to HTTP/2")];
+        for (protocols, why) in speaks {
+            let origin = origin();
+            let gateway = over_http_2(driver, &ca, out_of_tls(origin.address(), &pair, protocols));
+            fails_with(&gateway, &origin, "upstream_tls");
+            gateway.waits_for_log(why);
+        }
+    }
+
+    fn http_2_says_what_it_goes_over(driver) {
+        let ca = authority("ca");
+        let (listener, gateway) = before_frames(driver);
+        assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTP]);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let sealed = out_of_tls(address, &ca.server(&["a.test"]), &["h2"]);
+        let gateway = over_http_2(driver, &ca, sealed);
+        assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTPS]);
     }
 
     fn any_of_the_alternative_names_will_do(driver) {
