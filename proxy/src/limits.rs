@@ -222,6 +222,10 @@ pub const DRAIN_LOOK: Duration = Duration::from_millis(20);
 /// From SIGTERM until what is left is reset: 30 s.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 
+/// Bytes of what a backend is told of a client's certificate: 4 KiB, half of what servers take of a
+/// line. Names that do not fit are left out.
+pub const CLIENT_CERTIFICATE_BYTES: usize = 4 * KIB;
+
 // HTTP/2.
 
 /// Streams that a client may have open: 100, as HAProxy.

@@ -25,7 +25,7 @@ use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::registry::{ClientState, Registered};
 use crate::shard::tasks::TaskState;
 use crate::shard::wheel::Tick;
-use crate::tls::Trusted;
+use crate::tls::{ClientCertificate, Trusted};
 
 use super::tls::ClientTls;
 use super::{h1, h2, open};
@@ -189,10 +189,10 @@ impl Client {
         }
     }
 
-    /// The fingerprint of its certificate, where it has shown one that was verified.
-    pub(crate) fn verified_certificate(&self) -> Option<&str> {
+    /// Its certificate, where it has shown one that was verified.
+    pub(crate) fn verified_certificate(&self) -> Option<&ClientCertificate> {
         let certificate = self.tls.as_deref()?.certificate.as_ref()?;
-        (certificate.trust == Trusted::Verified).then_some(&*certificate.fingerprint)
+        (certificate.trust == Trusted::Verified).then_some(certificate)
     }
 
     /// Whether it has reached its age.

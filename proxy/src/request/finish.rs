@@ -169,7 +169,8 @@ impl Exchange<'_> {
             retries: record.retries,
             user_agent: fields.value(Known::UserAgent, bytes),
             request_id: record.id.as_ref().map(|id| id.as_str().as_bytes()),
-            client_certificate: self.client.verified_certificate(),
+            client_certificate: (self.client.verified_certificate())
+                .map(|certificate| &*certificate.fingerprint),
             jwt_subject: subject.map(str::as_bytes),
         };
         self.shard

@@ -21,6 +21,7 @@ use crate::policy::request_id::RequestId;
 use crate::policy::rewrite::Rewrite;
 use crate::relay::Side;
 use crate::shard::Shard;
+use crate::tls::FORWARDED_CLIENT_CERT;
 use crate::trace::Tracer;
 
 use super::scratch::{Received, Work};
@@ -95,6 +96,9 @@ impl<'a> Exchange<'a> {
         let hop = &self.client.hop;
         self.belief
             .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
+        if let Some(certificate) = self.client.verified_certificate() {
+            certificate.write_line(edits, lines);
+        }
         let random = self.shard.with_rng(RngExt::random);
         // A request that is watched has it already.
         let chosen = self.record.id.take();
@@ -163,6 +167,9 @@ impl<'a> Exchange<'a> {
     fn drops(&self, drawn: Drawn<'a>, known: Known, name: &[u8]) -> bool {
         known == Known::XRequestId
             || self.belief.drops(known, name)
+            || (known == Known::Other
+                && self.client.verified_certificate().is_some()
+                && name.eq_ignore_ascii_case(FORWARDED_CLIENT_CERT.as_bytes()))
             || drawn.request_edits().is_some_and(|edits| edits.drops(name))
             || self
                 .passed

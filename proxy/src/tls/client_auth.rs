@@ -1,4 +1,4 @@
-//! Certificates of clients: whom a listener believes, and what is told of them.
+//! Certificates of clients: whom a listener believes.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
-use xds::model::{ClientAuth, Der, ObjectName};
+use xds::model::{ClientAuth, ObjectName};
 
 /// Whom listeners believe. Sessions are resumed, and requests served, within one alone: what was
 /// proved to one listener was not proved to another (CVE-2025-23419).
@@ -78,54 +78,5 @@ fn unless_forged(
     match verified {
         Err(Error::InvalidCertificate(CertificateError::BadSignature)) => verified,
         _ => Ok(HandshakeSignatureValid::assertion()),
-    }
-}
-
-/// What a client's certificate says, for logs and headers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientCertificate {
-    /// Whether somebody whom the listener believes vouches for it.
-    pub trust: Trusted,
-    /// SHA-256 of the certificate in hexadecimal.
-    pub fingerprint: Box<str>,
-    /// The subject, as DER (a sequence of relative distinguished names).
-    pub subject: Box<[u8]>,
-    /// DNS names among the subject's alternative names.
-    pub dns_names: Vec<Box<str>>,
-    /// URIs among them, as of SPIFFE.
-    pub uris: Vec<Box<str>>,
-}
-
-/// Whether a certificate was verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trusted {
-    /// By a root of the listener.
-    Verified,
-    /// By nobody: the listener takes any.
-    Unverified,
-}
-
-impl ClientCertificate {
-    /// What the certificate says that a client has shown, the first one of its chain.
-    #[must_use]
-    pub fn read(chain: &[CertificateDer<'_>], verifier: &dyn ClientCertVerifier) -> Option<Self> {
-        let (certificate, others) = chain.split_first()?;
-        let verified = verifier.verify_client_cert(certificate, others, UnixTime::now());
-        let mut read = Self {
-            trust: match verified {
-                Ok(_) => Trusted::Verified,
-                Err(_) => Trusted::Unverified,
-            },
-            fingerprint: Der::new(certificate).fingerprint().into(),
-            subject: Box::default(),
-            dns_names: Vec::new(),
-            uris: Vec::new(),
-        };
-        if let Ok(parsed) = webpki::EndEntityCert::try_from(certificate) {
-            read.subject = parsed.subject().into();
-            read.dns_names = parsed.valid_dns_names().map(Into::into).collect();
-            read.uris = parsed.valid_uri_names().map(Into::into).collect();
-        }
-        Some(read)
     }
 }

@@ -8,6 +8,7 @@ use rustls::server::ProducesTickets;
 
 mod client;
 mod client_auth;
+mod client_certificate;
 pub mod client_hello;
 pub(crate) mod roots;
 mod server;
@@ -15,7 +16,8 @@ pub mod session;
 
 pub use client::UpstreamTls;
 pub(crate) use client::reason;
-pub use client_auth::{ClientCertificate, TrustDomain, Trusted};
+pub use client_auth::TrustDomain;
+pub use client_certificate::{ClientCertificate, FORWARDED_CLIENT_CERT, Trusted};
 pub use server::{ServerTls, TlsError};
 
 /// Keys for the tickets of one trust domain: they change every six hours, and what was sealed with

@@ -266,8 +266,11 @@ fn a_required_certificate_has_to_be_there_and_valid() {
     let learnt = learnt(&ca, &server, Some(&shown)).expect("it has shown one");
     assert_eq!(learnt.trust, Trusted::Verified);
     assert_eq!(*learnt.fingerprint, *der(&shown.der()).fingerprint());
-    assert_eq!(learnt.dns_names, [Box::from("client.test")]);
-    assert_eq!(learnt.uris, [Box::from("spiffe://a/b")]);
+    let told = format!(
+        "Hash={};Subject=\"CN=client.test\";URI=spiffe://a/b;DNS=client.test",
+        learnt.fingerprint
+    );
+    assert_eq!(*learnt.forwarded, *told);
     let expired = ca.signs(&subject(&["client.test"]).of_client().expired());
     for shows in [None, Some(&stranger.client("client.test")), Some(&expired)] {
         let client = client_with(&ca, "a.test", ring::default_provider(), shows);

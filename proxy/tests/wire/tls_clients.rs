@@ -71,6 +71,46 @@ on_both_drivers! {
         }
     }
 
+    fn a_backend_is_told_of_a_valid_certificate_and_of_nothing_else(driver) {
+        let scene = Scene::with(driver, BY_DEFAULT, "AllowInsecureFallback");
+        let pair = scene.clients.signs(&subject(&["client.test"]).of_client().uri("spiffe://a/b"));
+        let told = format!(
+            "Hash={};Subject=\"CN=client.test\";URI=spiffe://a/b;DNS=client.test",
+            xds::model::Der::new(&pair.der()).fingerprint()
+        );
+        let stranger = authority("stranger").client("client.test");
+        let clients = [
+            (scene.shows(&pair), Some(&*told)),
+            (scene.shows(&stranger), None),
+            (scene.gateway.tls_client(&scene.tls()), None),
+        ];
+        for (mut client, told) in clients {
+            // What it says of itself is not believed.
+            client.sends("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Client-Cert: Hash=0\r\n\r\n");
+            client.expects(200);
+            let (requests, _) = scene.origin.take();
+            assert_eq!(requests[0].value("x-forwarded-client-cert"), told);
+        }
+    }
+
+    fn what_a_trusted_hop_says_of_a_certificate_passes_unless_we_know_better(driver) {
+        let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
+        let gateway = builder(driver, &origin, &ca.server(&["a.test"]), &clients)
+            .gateway_field(&BY_DEFAULT.replace("@mode", "AllowInsecureFallback"))
+            .policy_of("Gateway/gw", "trustedHops: 1")
+            .start();
+        let tls = tls(&ca, "a.test");
+        let shown = clients.client("client.test");
+        for (tls, own) in [(tls.clone(), true), (tls.shows(&ca, &shown), false)] {
+            let mut client = gateway.tls_client(&tls);
+            client.sends("GET / HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-Client-Cert: Hash=0\r\n\r\n");
+            client.expects(200);
+            let (requests, _) = origin.take();
+            let told = requests[0].value("x-forwarded-client-cert").expect("either");
+            assert_eq!(told == "Hash=0", own, "{told}");
+        }
+    }
+
     fn anything_else_is_refused_where_only_valid_ones_may_pass(driver) {
         let scene = Scene::with(driver, BY_DEFAULT, "AllowValidOnly");
         let stranger = authority("stranger").client("client.test");

@@ -1,0 +1,143 @@
+//! What a client's certificate says, and what backends are told of it.
+
+use std::fmt::Write as _;
+
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+use xds::model::Der;
+
+use crate::limits::CLIENT_CERTIFICATE_BYTES;
+use crate::policy::headers::HeaderEdits;
+
+/// What a client's certificate says, for logs and backends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// Whether somebody whom the listener believes vouches for it.
+    pub trust: Trusted,
+    /// SHA-256 of the certificate in hexadecimal.
+    pub fingerprint: Box<str>,
+    /// The value of `x-forwarded-client-cert`, in Envoy's form: `Hash`, `Subject` (RFC 4514), and each
+    /// `URI` and `DNS` of the subject's alternative names.
+    pub forwarded: Box<str>,
+}
+
+/// The line that tells backends of a client's certificate.
+pub const FORWARDED_CLIENT_CERT: &str = "x-forwarded-client-cert";
+
+/// Whether a certificate was verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trusted {
+    /// By a root of the listener.
+    Verified,
+    /// By nobody: the listener takes any.
+    Unverified,
+}
+
+impl ClientCertificate {
+    /// What the certificate says that a client has shown, the first one of its chain.
+    #[must_use]
+    pub fn read(chain: &[CertificateDer<'_>], verifier: &dyn ClientCertVerifier) -> Option<Self> {
+        let (certificate, others) = chain.split_first()?;
+        let verified = verifier.verify_client_cert(certificate, others, UnixTime::now());
+        let fingerprint = Der::new(certificate).fingerprint();
+        Some(Self {
+            trust: match verified {
+                Ok(_) => Trusted::Verified,
+                Err(_) => Trusted::Unverified,
+            },
+            forwarded: forwarded(&fingerprint, certificate).into(),
+            fingerprint: fingerprint.into(),
+        })
+    }
+
+    /// Writes the line that tells a backend of it, unless `edits` have the last word.
+    pub fn write_line(&self, edits: Option<&HeaderEdits>, out: &mut Vec<u8>) {
+        if edits.is_some_and(|edits| edits.drops(FORWARDED_CLIENT_CERT.as_bytes())) {
+            return;
+        }
+        out.extend_from_slice(FORWARDED_CLIENT_CERT.as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(self.forwarded.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn forwarded(fingerprint: &str, certificate: &CertificateDer<'_>) -> String {
+    let mut value = format!("Hash={fingerprint}");
+    if let Ok((_, parsed)) = X509Certificate::from_der(certificate) {
+        push_element("Subject", &parsed.subject().to_string(), &mut value);
+    }
+    if let Ok(parsed) = webpki::EndEntityCert::try_from(certificate) {
+        for uri in parsed.valid_uri_names() {
+            push_element("URI", uri, &mut value);
+        }
+        for name in parsed.valid_dns_names() {
+            push_element("DNS", name, &mut value);
+        }
+    }
+    value
+}
+
+/// Appends an element, unless the line gets too long for a backend: quoted where it could be taken
+/// for something else, and what is no printable ASCII as RFC 4514 section 2.4 escapes it.
+fn push_element(key: &str, text: &str, value: &mut String) {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => escaped.extend(['\\', char::from(byte)]),
+            b' '..=b'~' => escaped.push(char::from(byte)),
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\{byte:02X}");
+            }
+        }
+    }
+    if value.len().saturating_add(escaped.len()) > CLIENT_CERTIFICATE_BYTES {
+        return;
+    }
+    let quote = if escaped.contains(['"', ',', ';', '=']) {
+        "\""
+    } else {
+        ""
+    };
+    for part in [";", key, "=", quote, &escaped, quote] {
+        value.push_str(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::push_element;
+    use crate::limits::CLIENT_CERTIFICATE_BYTES;
+
+    fn pushed(key: &str, text: &str) -> String {
+        let mut value = "Hash=00".to_owned();
+        push_element(key, text, &mut value);
+        value
+    }
+
+    #[test]
+    fn an_element_cannot_be_taken_for_several() {
+        assert_eq!(pushed("URI", "spiffe://a/b"), "Hash=00;URI=spiffe://a/b");
+        assert_eq!(
+            pushed("Subject", "CN=a, O=b"),
+            "Hash=00;Subject=\"CN=a, O=b\""
+        );
+        assert_eq!(
+            pushed("URI", "x://a\";URI=x://b"),
+            "Hash=00;URI=\"x://a\\\";URI=x://b\""
+        );
+        assert_eq!(pushed("URI", "x://a\\"), "Hash=00;URI=x://a\\\\");
+        assert_eq!(
+            pushed("Subject", "ü\r\n"),
+            "Hash=00;Subject=\\C3\\BC\\0D\\0A"
+        );
+    }
+
+    #[test]
+    fn what_no_backend_would_take_is_left_out() {
+        let long = "a".repeat(CLIENT_CERTIFICATE_BYTES);
+        assert_eq!(pushed("DNS", &long), "Hash=00");
+    }
+}
