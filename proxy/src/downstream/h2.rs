@@ -59,7 +59,7 @@ pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client, early: Buffer)
         parks: Parks::Yes,
     };
     let link = Link::new(shard, socket, deadlines, pace, Peer::Client, early);
-    if let Some(mut connection) = shake_hands(&link, &limits).await {
+    if let Some(mut connection) = shake_hands(shard, client, &link, &limits).await {
         let liveness = Liveness::of(connection.ping_pong());
         let mut driver = Driver {
             shard,
@@ -84,6 +84,8 @@ fn limits(shard: &Shard, bind: u32) -> Option<Limits> {
 }
 
 async fn shake_hands<'l, 'a>(
+    shard: &Shard,
+    client: &Client,
     link: &'l Link<'a>,
     limits: &Limits,
 ) -> Option<Connection<Io<'l, 'a>, Bytes>> {
@@ -104,7 +106,11 @@ async fn shake_hands<'l, 'a>(
         let shaken = shaking.as_mut().poll(context);
         let sent = link.end_turn(context);
         match (shaken, link.verdict()) {
-            (Poll::Ready(shaken), _) => Poll::Ready(shaken.ok()),
+            (Poll::Ready(Ok(connection)), _) => Poll::Ready(Some(connection)),
+            (Poll::Ready(Err(error)), _) => {
+                note_error(shard, client, &error);
+                Poll::Ready(None)
+            }
             // The preface is worth waiting for where it is there: who sent it can be told why.
             (Poll::Pending, Some(_)) if !link.has_bytes() => Poll::Ready(None),
             (Poll::Pending, _) if sent.is_err() => Poll::Ready(None),
@@ -112,6 +118,17 @@ async fn shake_hands<'l, 'a>(
         }
     })
     .await
+}
+
+/// Counts a connection that a client has brought to its end, if by what we may not let pass.
+fn note_error(shard: &Shard, client: &Client, error: &h2::Error) {
+    let client = client.hop.address();
+    tracing::debug!(%client, %error, "an HTTP/2 connection broke off");
+    if let Some(reason) = error.reason()
+        && error.is_library()
+    {
+        shard.counters.http2_errors.count(reason.into());
+    }
 }
 
 /// Whether a connection is being brought to its end.
@@ -196,8 +213,9 @@ impl Driver<'_, '_> {
         match polled {
             Poll::Ready(Some(Ok(accepted))) => Poll::Ready(Some(accepted)),
             Poll::Ready(Some(Err(error))) => {
-                let client = self.client.hop.address();
-                tracing::debug!(%client, %error, "an HTTP/2 connection broke off");
+                if self.ending != Ending::AtOnce {
+                    note_error(self.shard, self.client, &error);
+                }
                 Poll::Ready(None)
             }
             Poll::Ready(None) => Poll::Ready(None),

@@ -289,6 +289,43 @@ impl Abuses {
     }
 }
 
+/// Counts by the error code that HTTP/2 connections were ended with.
+#[derive(Debug, Default)]
+pub struct Http2Errors([Counter; HTTP2_ERRORS.len()]);
+
+/// Names of error codes, by number (RFC 9113 section 7).
+const HTTP2_ERRORS: [&str; 14] = [
+    "no_error",
+    "protocol_error",
+    "internal_error",
+    "flow_control_error",
+    "settings_timeout",
+    "stream_closed",
+    "frame_size_error",
+    "refused_stream",
+    "cancel",
+    "compression_error",
+    "connect_error",
+    "enhance_your_calm",
+    "inadequate_security",
+    "http_1_1_required",
+];
+
+impl Http2Errors {
+    /// Counts one. Codes that have no name are nobody's but the peer's.
+    pub fn count(&self, code: u32) {
+        let counter = usize::try_from(code).ok().and_then(|code| self.0.get(code));
+        if let Some(counter) = counter {
+            counter.increment();
+        }
+    }
+
+    /// The names and how often each came.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        (HTTP2_ERRORS.into_iter()).zip(self.0.iter().map(Counter::value))
+    }
+}
+
 /// Requests that a policy of tokens was asked about.
 #[derive(Debug)]
 pub struct TokenResults {
@@ -368,6 +405,8 @@ pub struct ShardCounters {
     pub handshakes: Handshakes,
     /// HTTP/2 connections ended because of what their peer did too often.
     pub abuses: Abuses,
+    /// HTTP/2 connections of clients ended because of what RFC 9113 forbids.
+    pub http2_errors: Http2Errors,
     /// Requests refused under overload.
     pub shed: Counter,
     /// Accepts that failed.

@@ -5,6 +5,9 @@ use std::net::UdpSocket;
 use std::time::Instant;
 
 use super::metrics::{count, waits_for_count};
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS as HEAD, Peer, WINDOW_UPDATE, frame,
+};
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
     Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, client, gateway,
@@ -13,6 +16,7 @@ use crate::support::{
 
 const HANDSHAKES: &str = "gateway_tls_handshakes_failed_total";
 const HEADERS: &str = "gateway_proxy_protocol_failed_total";
+const HTTP2: &str = "gateway_http2_errors_total";
 const DATAGRAMS: &str = "gateway_l4_dropped_datagrams_total";
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
@@ -183,6 +187,26 @@ on_both_drivers! {
         let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [192.0.2.0/24]");
         gateway.client().sends(HEADER).sends(ASK).expects_end();
         waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", 1.0);
+    }
+
+    fn frames_that_http_2_forbids(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut neighbour = gateway.client();
+        for (bytes, code, reason) in [
+            (frame(DATA, 0, 0, b"x"), 1, "protocol_error"),
+            (frame(WINDOW_UPDATE, 0, 0, &[0x7f, 0xff, 0xff, 0xff]), 3, "flow_control_error"),
+            (frame(DATA, 0, 1, &[0; 16_385]), 6, "frame_size_error"),
+            (frame(HEAD, END_STREAM | END_HEADERS, 1, &[0x80]), 1, "protocol_error"),
+        ] {
+            let counter = format!("reason=\"{reason}\"");
+            let before = count(&gateway, HTTP2, &counter);
+            let mut peer = Peer::client(gateway.address());
+            peer.sends(bytes);
+            assert_eq!(peer.expects_goaway(), code, "{reason}");
+            waits_for_count(&gateway, HTTP2, &counter, before + 1.0);
+            neighbour.gets("/").expects(200);
+        }
     }
 
     fn datagrams_of_more_clients_than_there_is_room_for(driver) {
