@@ -8,6 +8,7 @@ pub mod admit;
 pub mod api;
 pub mod check;
 pub mod expiry;
+mod infrastructure;
 mod jwks;
 mod lower;
 mod options;
@@ -16,9 +17,12 @@ mod resolve;
 pub mod status;
 pub mod store;
 
-use jiff::Timestamp;
-use xds::model::Model;
+use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+use xds::model::{Model, ObjectName};
+
+pub use infrastructure::Infrastructure;
 pub use options::{CONTROLLER_NAME, DEFAULT_CLASS, Options, Place};
 use resolve::World;
 use resolve::gateway::Gateways;
@@ -32,6 +36,8 @@ pub struct Translation {
     pub model: Model,
     /// What the user is told.
     pub statuses: Statuses,
+    /// What is to be set up for each accepted Gateway; empty on a machine.
+    pub infrastructure: BTreeMap<ObjectName, Infrastructure>,
     /// From when on the user is told something else although no object has changed: a certificate
     /// has expired then.
     pub changes_after: Option<Timestamp>,
@@ -49,6 +55,7 @@ pub fn translate(store: &Store, options: &Options) -> Translation {
     Translation {
         model,
         statuses,
+        infrastructure: infrastructure::of(&gateways, options),
         changes_after: gateways.next_expiry(),
     }
 }

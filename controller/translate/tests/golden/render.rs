@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Write as _};
 
-use translate::Translation;
 use translate::status::{Blame, Condition, ListenerStatus, PolicyStatus, Statuses};
+use translate::{Infrastructure, Translation};
 use xds::model::{Model, ObjectName};
 
 use super::debug_text;
@@ -12,6 +12,7 @@ use super::debug_text;
 pub(crate) fn translation(translation: &Translation) -> String {
     let mut out = String::new();
     statuses(&mut out, &translation.statuses);
+    infrastructure(&mut out, &translation.infrastructure);
     if let Some(time) = translation.changes_after {
         line(&mut out, 0, format_args!("\nchanges after {time}"));
     }
@@ -24,6 +25,34 @@ pub(crate) fn translation(translation: &Translation) -> String {
         line(&mut out, 1, unhappy);
     }
     out
+}
+
+/// Of Gateways that ask for something.
+fn infrastructure(out: &mut String, infrastructure: &BTreeMap<ObjectName, Infrastructure>) {
+    let plain = Infrastructure::default();
+    let mut asking = infrastructure
+        .iter()
+        .filter(|(_, it)| **it != plain)
+        .peekable();
+    if asking.peek().is_some() {
+        line(out, 0, "\ninfrastructure");
+    }
+    for (name, asked) in asking {
+        line(out, 1, format_args!("Gateway {name}"));
+        for (key, value) in &asked.labels {
+            line(out, 2, format_args!("label {key}: {value}"));
+        }
+        for (key, value) in &asked.annotations {
+            line(out, 2, format_args!("annotation {key}: {value}"));
+        }
+        if let Some(parameters) = &asked.parameters {
+            line(out, 2, format_args!("parameters {parameters}"));
+        }
+        for address in &asked.addresses {
+            let (kind, value) = (&address.kind, &address.value);
+            line(out, 2, format_args!("asks for {kind} {value:?}"));
+        }
+    }
 }
 
 fn statuses(out: &mut String, statuses: &Statuses) {
