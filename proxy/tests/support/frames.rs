@@ -244,6 +244,11 @@ impl Peer {
         }
     }
 
+    /// Its own end of the connection.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.stream.local_addr().expect("connected")
+    }
+
     /// Sends bytes. That the peer may have gone is no failure: what it said before decides.
     pub(crate) fn sends(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         let _ = self.stream.write_all(bytes.as_ref());
