@@ -1,15 +1,25 @@
 //! `WebSocket` over HTTP/2: extended CONNECT (RFC 8441) on either side, Upgrade on the other or not.
 
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
 use crate::support::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, before_frames, block, frame, request,
+    ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, Peer, RST_STREAM, before_frames, block,
+    frame, request,
 };
-use crate::support::{Driver, Gateway, Origin, Reply, gateway, on_both_drivers, origin, status};
+use crate::support::{
+    Driver, Gateway, Origin, Reply, Signal, gateway, on_both_drivers, origin, status,
+};
+
+const SWITCH: &str = "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+
+/// A Close frame, 1001: as servers send it, and as clients do, which mask what they say.
+const GOODBYE: &[u8] = b"\x88\x02\x03\xe9";
+const MASKED_GOODBYE: &[u8] = b"\x88\x82\0\0\0\0\x03\xe9";
 
 on_both_drivers! {
     fn a_websocket_goes_from_http_2_to_http_1(driver) {
-        let reply = Reply::at_once()
-            .sends("HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-            .echoes();
+        let reply = Reply::at_once().sends(SWITCH).echoes();
         let (origin, gateway) = start(driver, reply);
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));
@@ -73,6 +83,111 @@ on_both_drivers! {
         server.sends(frame(DATA, END_STREAM, head.stream, b""));
         assert_eq!(peer.next_of(DATA).flags & END_STREAM, END_STREAM);
     }
+
+    fn a_silent_websocket_ends_with_its_stream_alone(driver) {
+        let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
+        let gateway = gateway(driver).routes_to(&origin).limits("streamIdleTimeout: 300ms").start();
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(websocket(1));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        let begun = Instant::now();
+        assert_eq!(peer.next_of(RST_STREAM).stream, 1);
+        // The default would be an hour.
+        assert!(begun.elapsed() < Duration::from_secs(8), "took {:?}", begun.elapsed());
+        origin.waits_for_hangup();
+        peer.sends(websocket(3));
+        assert_eq!(peer.next_of(HEADERS).stream, 3);
+    }
+
+    fn a_silent_websocket_ends_on_both_sides(driver) {
+        let (listener, gateway) = between(driver, "streamIdleTimeout: 300ms");
+        let (mut peer, mut server, stream) = opened(&gateway, &listener);
+        assert_eq!(peer.next_of(RST_STREAM).stream, 1);
+        assert_eq!(server.next_of(RST_STREAM).stream, stream);
+    }
+
+    fn a_drain_says_goodbye_to_both_sides(driver) {
+        let origin = origin().replies(Reply::at_once().sends(SWITCH).echoes());
+        let mut gateway = gateway(driver)
+            .routes_to(&origin)
+            .argument("--drain-accept=0s")
+            .argument("--drain-deadline=20s")
+            .start();
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(websocket(1));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        let begun = Instant::now();
+        gateway.signal(Signal::Term);
+        // Ours, or the origin's answer to the one that it got, if that was quicker: it echoes.
+        let goodbye = next_words(&mut peer);
+        assert!([GOODBYE, MASKED_GOODBYE].contains(&&*goodbye), "{}", goodbye.escape_ascii());
+        peer.sends(frame(DATA, END_STREAM, 1, MASKED_GOODBYE));
+        assert_leaves(&mut gateway, peer, begun);
+    }
+
+    fn a_drain_says_goodbye_from_http_2_to_http_2(driver) {
+        let (listener, mut gateway) = between(driver, "streamIdleTimeout: 1h");
+        let (mut peer, mut server, stream) = opened(&gateway, &listener);
+        let begun = Instant::now();
+        gateway.signal(Signal::Term);
+        assert_eq!(next_words(&mut peer), GOODBYE);
+        assert_eq!(next_words(&mut server), MASKED_GOODBYE);
+        server.sends(frame(DATA, END_STREAM, stream, GOODBYE));
+        peer.sends(frame(DATA, END_STREAM, 1, MASKED_GOODBYE));
+        assert_leaves(&mut gateway, peer, begun);
+    }
+}
+
+/// A gateway with these limits before a backend that speaks HTTP/2, frame by frame.
+fn between(driver: Driver, limits: &str) -> (TcpListener, Gateway) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let gateway = gateway(driver)
+        .backend("origin", &[listener.local_addr().expect("bound")])
+        .speaks("origin", "H2C")
+        .rule("{backendRefs: [{@origin}]}")
+        .limits(limits)
+        .argument("--drain-accept=0s")
+        .argument("--drain-deadline=20s");
+    (listener, gateway.start())
+}
+
+/// A tunnel by stream 1 of a client, its server, and that one's stream.
+fn opened(gateway: &Gateway, listener: &TcpListener) -> (Peer, Peer, u32) {
+    let mut peer = Peer::client(gateway.address());
+    peer.sends(websocket(1));
+    let mut server = Peer::server_saying(listener, &[0, 8, 0, 0, 0, 1]);
+    let stream = server.next_of(HEADERS).stream;
+    server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+    assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+    (peer, server, stream)
+}
+
+/// The next data. Who is asked for a sign of life gives one meanwhile: a drain waits for it.
+fn next_words(peer: &mut Peer) -> Vec<u8> {
+    loop {
+        let frame = peer.next().expect("a Close before the end");
+        match frame.kind {
+            DATA => return frame.payload,
+            PING if frame.flags & ACK == 0 => {
+                peer.sends(self::frame(PING, ACK, 0, &frame.payload));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The client's connection ends, and the gateway well before its deadline.
+#[track_caller]
+fn assert_leaves(gateway: &mut Gateway, mut peer: Peer, begun: Instant) {
+    while let Some(frame) = peer.next() {
+        if frame.kind == PING && frame.flags & ACK == 0 {
+            peer.sends(self::frame(PING, ACK, 0, &frame.payload));
+        }
+    }
+    let code = gateway.waits_for_exit().code();
+    assert_eq!(code, Some(0), "{}", gateway.log());
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(15), "took {took:?}");
 }
 
 fn start(driver: Driver, reply: Reply) -> (Origin, Gateway) {
