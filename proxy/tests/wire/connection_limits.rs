@@ -2,7 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Driver, Gateway, PATIENCE, gateway, on_both_drivers, origin};
+use crate::support::frames::{ACK, Frame, GOAWAY, HEADERS, PING, Peer, frame, get};
+use crate::support::{
+    Driver, Gate, Gateway, PATIENCE, Reply, gateway, on_both_drivers, origin, status,
+};
+
+const NO_ERROR: u32 = 0;
 
 /// Runs `check` with a gateway for each target that the limits can be named by.
 fn at_both_levels(driver: Driver, limits: &str, check: impl Fn(&Gateway)) {
@@ -76,11 +81,54 @@ on_both_drivers! {
         });
     }
 
+    fn connection_age_of_http_2(driver) {
+        let gate = Gate::default();
+        let held = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 204 No\r\n\r\n");
+        let origin = origin().replies(status(204));
+        let gateway = gateway(driver).routes_to(&origin).limits("connectionAge: 300ms").start();
+        origin.next_replies([held]);
+        let begun = Instant::now();
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(get(1));
+        origin.waits_for_requests(1);
+        let (first, last) = asks_until_goaway(&mut peer, 3);
+        assert!(begun.elapsed() >= Duration::from_millis(250), "after {:?}", begun.elapsed());
+        assert_eq!((first.last_stream(), first.code()), (u32::MAX >> 1, Some(NO_ERROR)));
+        let ping = peer.next_of(PING);
+        peer.sends(frame(PING, ACK, 0, &ping.payload));
+        let second = peer.next_of(GOAWAY);
+        assert_eq!((second.last_stream(), second.code()), (last, Some(NO_ERROR)));
+        // The stream that was open all the while is finished.
+        gate.open();
+        while peer.next_of(HEADERS).stream != 1 {}
+        while peer.next().is_some() {}
+    }
+
     fn zero_takes_a_timeout_away(driver) {
         at_both_levels(driver, "keepAliveTimeout: 0s, headTimeout: 0s, connectionAge: 0s", |gateway| {
             let mut client = gateway.client();
             assert!(!client.gets("/").expects(200).says_close());
             client.sends("GET / HTTP/1.1\r\n").expects_silence().sends("Host: a\r\n\r\n").expects(200);
         });
+    }
+}
+
+/// Asks on stream after stream until a GOAWAY comes: that, and the last stream that was asked on.
+#[track_caller]
+fn asks_until_goaway(peer: &mut Peer, first: u32) -> (Frame, u32) {
+    let begun = Instant::now();
+    let mut stream = first;
+    peer.sends(get(stream));
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "the connection grows old");
+        let frame = peer.next().expect("an answer, or a GOAWAY");
+        match frame.kind {
+            GOAWAY => return (frame, stream),
+            HEADERS => {
+                stream += 2;
+                peer.sends(get(stream));
+            }
+            _ => {}
+        }
     }
 }
