@@ -23,7 +23,7 @@ on_both_drivers! {
             let mut request = Request::new(Bytes::from_static(b"hello"));
             request.metadata_mut().insert("x-there", "a word".parse().expect("text"));
             request.metadata_mut().insert_bin("x-there-bin", tonic::metadata::BinaryMetadataValue::from_bytes(b"\0\xff"));
-            let answer = scene.unary("Unary", request).expect("an answer");
+            let answer = scene.caller.unary("Unary", request).expect("an answer");
             assert_eq!(&answer.get_ref()[..], b"hello");
             let metadata = answer.metadata();
             assert_eq!(metadata.get("x-there").expect("sent back"), "a word");
@@ -34,7 +34,7 @@ on_both_drivers! {
 
     fn a_failure_keeps_its_code_its_words_and_its_metadata(driver) {
         for mut scene in scenes(driver) {
-            let status = scene.unary("Fail", Request::new(Bytes::new())).expect_err("it fails");
+            let status = scene.caller.unary("Fail", Request::new(Bytes::new())).expect_err("it fails");
             assert_eq!(status.code(), Code::FailedPrecondition);
             assert_eq!(status.message(), "not so: 100 % \u{fc}ber");
             assert_eq!(status.metadata().get("x-why").expect("metadata"), "because");
@@ -44,7 +44,7 @@ on_both_drivers! {
 
     fn an_unknown_method_is_unimplemented(driver) {
         for mut scene in scenes(driver) {
-            let status = scene.unary("Nothing", Request::new(Bytes::new())).expect_err("no such method");
+            let status = scene.caller.unary("Nothing", Request::new(Bytes::new())).expect_err("no such method");
             assert_eq!(status.code(), Code::Unimplemented);
         }
     }
@@ -52,14 +52,14 @@ on_both_drivers! {
     fn messages_of_megabytes_pass(driver) {
         for mut scene in scenes(driver) {
             let message = Bytes::from(crate::support::pattern(1_500_000));
-            let answer = scene.unary("Unary", Request::new(message.clone())).expect("an answer");
+            let answer = scene.caller.unary("Unary", Request::new(message.clone())).expect("an answer");
             crate::support::same_bytes(answer.get_ref(), &message);
         }
     }
 
     fn a_server_streams(driver) {
         for mut scene in scenes(driver) {
-            let answers = scene.run(async |client| {
+            let answers = scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"500"));
                 let answer = client.server_streaming(request, path("Down"), Raw).await?;
                 all(answer.into_inner()).await
@@ -71,7 +71,7 @@ on_both_drivers! {
 
     fn a_client_streams(driver) {
         for mut scene in scenes(driver) {
-            let answer = scene.run(async |client| {
+            let answer = scene.caller.run(async |client| {
                 let messages = tokio_stream::iter((0..500).map(numbered));
                 client.client_streaming(Request::new(messages), path("Up"), Raw).await
             });
@@ -82,7 +82,7 @@ on_both_drivers! {
 
     fn both_stream_and_take_turns(driver) {
         for mut scene in scenes(driver) {
-            let ended = scene.run(async |client| {
+            let ended = scene.caller.run(async |client| {
                 let (say, messages) = mpsc::channel(1);
                 let request = Request::new(ReceiverStream::new(messages));
                 let mut answers = client.streaming(request, path("Both"), Raw).await?.into_inner();
@@ -100,7 +100,7 @@ on_both_drivers! {
 
     fn a_stream_may_fail_behind_its_messages(driver) {
         for mut scene in scenes(driver) {
-            let ended = scene.run(async |client| {
+            let ended = scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"3"));
                 let answer = client.server_streaming(request, path("DownAndFail"), Raw).await?;
                 let mut answers = answer.into_inner();
@@ -118,7 +118,7 @@ on_both_drivers! {
         for mut scene in scenes(driver) {
             let mut request = Request::new(Bytes::new());
             request.set_timeout(Duration::from_millis(300));
-            let status = scene.unary("Wait", request).expect_err("nobody answers");
+            let status = scene.caller.unary("Wait", request).expect_err("nobody answers");
             // Client, gateway and server all keep the time: who is first says it in its own way.
             let codes = [Code::DeadlineExceeded, Code::Cancelled];
             assert!(codes.contains(&status.code()), "{status:?}");
@@ -128,7 +128,7 @@ on_both_drivers! {
 
     fn a_call_that_its_client_gives_up_is_given_up_by_the_server(driver) {
         for mut scene in scenes(driver) {
-            scene.run(async |client| {
+            scene.caller.run(async |client| {
                 let request = Request::new(Bytes::from_static(b"wait"));
                 let answer = client.server_streaming(request, path("SayAndWait"), Raw).await?;
                 let mut answers = answer.into_inner();
@@ -144,7 +144,7 @@ on_both_drivers! {
 
     fn a_hundred_calls_share_a_channel(driver) {
         for mut scene in scenes(driver) {
-            scene.run(async |client| {
+            scene.caller.run(async |client| {
                 let mut calls = tokio::task::JoinSet::new();
                 for number in 0..100 {
                     let mut client = client.clone();
@@ -165,9 +165,9 @@ on_both_drivers! {
 
     fn a_server_that_goes_away_is_unavailable(driver) {
         for mut scene in scenes(driver) {
-            scene.unary("Unary", Request::new(Bytes::new())).expect("an answer");
+            scene.caller.unary("Unary", Request::new(Bytes::new())).expect("an answer");
             scene.server.stop();
-            let status = scene.unary("Unary", Request::new(Bytes::new())).expect_err("it is gone");
+            let status = scene.caller.unary("Unary", Request::new(Bytes::new())).expect_err("it is gone");
             assert_eq!(status.code(), Code::Unavailable);
         }
     }
@@ -176,8 +176,7 @@ on_both_drivers! {
 /// A client, the gateway, and a server.
 struct Scene {
     server: GrpcServer,
-    client: Grpc<Channel>,
-    runtime: Runtime,
+    caller: Caller,
     _gateway: Gateway,
 }
 
@@ -222,24 +221,37 @@ fn shown(ca: &Authority) -> Credential {
     ca.server(&["a.test"])
 }
 
-fn endpoint(scheme: &str, address: SocketAddr) -> Endpoint {
+/// Where a client connects to.
+pub(crate) fn endpoint(scheme: &str, address: SocketAddr) -> Endpoint {
     Endpoint::try_from(format!("{scheme}://{address}")).expect("an address")
 }
 
 impl Scene {
     fn new(server: GrpcServer, gateway: Gateway, endpoint: &Endpoint) -> Self {
+        Self {
+            server,
+            caller: Caller::of(endpoint),
+            _gateway: gateway,
+        }
+    }
+}
+
+/// A client, with a runtime of its own.
+pub(crate) struct Caller {
+    client: Grpc<Channel>,
+    runtime: Runtime,
+}
+
+impl Caller {
+    /// Connects to an endpoint.
+    pub(crate) fn of(endpoint: &Endpoint) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .expect("a runtime");
         let channel = runtime.block_on(endpoint.connect()).expect("a connection");
         let client = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES);
-        Self {
-            server,
-            client,
-            runtime,
-            _gateway: gateway,
-        }
+        Self { client, runtime }
     }
 
     /// Runs what a client does, once it can.
@@ -254,7 +266,12 @@ impl Scene {
         })
     }
 
-    fn unary(&mut self, method: &str, request: Request<Bytes>) -> Result<Response<Bytes>, Status> {
+    /// Calls a method of the server's service.
+    pub(crate) fn unary(
+        &mut self,
+        method: &str,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, Status> {
         self.run(async |client| client.unary(request, path(method), Raw).await)
     }
 }

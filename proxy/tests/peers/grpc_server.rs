@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::{Buf as _, BufMut as _, Bytes};
@@ -64,6 +65,7 @@ impl Decoder for Raw {
 /// A running server; stops when dropped.
 pub(crate) struct GrpcServer {
     address: SocketAddr,
+    calls: Arc<AtomicUsize>,
     given_up: Arc<GivenUp>,
     thread: Option<(oneshot::Sender<()>, std::thread::JoinHandle<()>)>,
 }
@@ -92,7 +94,8 @@ impl GrpcServer {
         let address = listener.local_addr().expect("bound");
         listener.set_nonblocking(true).expect("a socket of ours");
         let given_up = Arc::new(GivenUp::default());
-        let calls = Arc::clone(&given_up);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let (counted, watched) = (Arc::clone(&calls), Arc::clone(&given_up));
         let mut server = Server::builder();
         if let Some(shows) = shows {
             let identity = Identity::from_pem(shows.pem(), shows.key_pem());
@@ -107,7 +110,10 @@ impl GrpcServer {
             runtime.expect("a runtime").block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).expect("a socket of ours");
                 let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-                let service = service_fn(move |call| serve(call, Arc::clone(&calls)));
+                let service = service_fn(move |call| {
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    serve(call, Arc::clone(&watched))
+                });
                 tokio::select! {
                     ended = server.serve_with_incoming(service, incoming) => ended.expect("no failure"),
                     _ = stopped => {}
@@ -116,6 +122,7 @@ impl GrpcServer {
         });
         Self {
             address,
+            calls,
             given_up,
             thread: Some((stop, thread)),
         }
@@ -124,6 +131,11 @@ impl GrpcServer {
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How many calls have come.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// Ends at once, with all of its connections.

@@ -15,6 +15,7 @@ mod support;
 
 mod autobahn;
 mod grpc;
+mod grpc_route;
 mod grpc_server;
 mod origins;
 mod program;
