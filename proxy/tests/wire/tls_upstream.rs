@@ -164,6 +164,29 @@ on_both_drivers! {
         }
     }
 
+    fn a_backend_may_be_known_to_the_system(driver) {
+        let (ca, stranger) = (authority("ca"), authority("stranger"));
+        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let trusting = |authority: &Authority| {
+            let file = folder.path().join("roots.pem");
+            std::fs::write(&file, authority.pem()).expect("a file in our own folder");
+            gateway(driver)
+                .routes_to(&origin)
+                .backend_tls("origin", "hostname: a.test, wellKnownCACertificates: System")
+                .policy("accessLog: {format: json}")
+                .environment("SSL_CERT_FILE", file.to_str().expect("its name is text"))
+                .environment("SSL_CERT_DIR", "")
+                .environment("RUST_LOG", "proxy=debug")
+                .start()
+        };
+        let gateway = trusting(&stranger);
+        fails_with(&gateway, &origin, "upstream_tls");
+        gateway.waits_for_log("no TLS with an endpoint");
+        trusting(&ca).client().gets("/").expects(200);
+        assert_eq!(origin.handshakes()[0].sni.as_deref(), Some("a.test"));
+    }
+
     fn a_backend_that_asks_is_shown_the_gateways_certificate(driver) {
         let ca = authority("ca");
         let (pair, own) = (ca.server(&["a.test"]), ca.client("gateway.test"));
