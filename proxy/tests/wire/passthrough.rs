@@ -4,10 +4,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::support::pki::authority;
+use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{
-    Asks, Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers, origin,
-    saying_peer, tcp_peer, tls, tls_client, tls_origin,
+    Asks, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Peer, gateway, on_both_drivers,
+    origin, saying_peer, tcp_peer, tls, tls_client, tls_origin,
 };
 
 /// First messages of TLS clients as they were sent: for `www.example.com`, and for `a.example.com`.
@@ -186,4 +186,64 @@ on_both_drivers! {
         client.sends("GET / HTTP/1.1\r\nHost: web.example.com\r\n\r\n").expects(200);
         assert_eq!(web.requests().len(), 1);
     }
+
+    fn tls_that_ends_here_begins_anew_to_a_backend(driver) {
+        let authority = authority("ours");
+        let ended = authority.server(&["end.example.com"]);
+        let origin = tls_origin(&authority.server(&["backend.test"]), Asks::Nobody);
+        let gateway = sealing(driver, &authority, &ended, &origin).start();
+        let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
+        client.shakes_hands();
+        assert!(client.was_shown(&ended));
+        client.gets("/").expects(200);
+        // By a listener that knows nothing of TLS as well.
+        crate::support::client(gateway.address_of(2)).gets("/").expects(200);
+        let handshakes = origin.handshakes();
+        assert_eq!(handshakes.len(), 2, "a connection each");
+        for handshake in handshakes {
+            assert_eq!(handshake.sni.as_deref(), Some("backend.test"));
+            assert_eq!(handshake.protocol, None, "nobody knows what they speak");
+        }
+    }
+
+    fn a_backend_that_is_somebody_else_gets_no_bytes(driver) {
+        let authority = authority("ours");
+        let ended = authority.server(&["end.example.com"]);
+        let origin = tls_origin(&authority.server(&["other.test"]), Asks::Nobody);
+        let gateway = sealing(driver, &authority, &ended, &origin).start();
+        let mut client = tls_client(gateway.address_of(1), &tls(&authority, "end.example.com"));
+        client.shakes_hands();
+        client.gets("/").expects_end();
+        crate::support::client(gateway.address_of(2)).gets("/").expects_end();
+        let log = gateway.waits_for_access_log("\"protocol\":\"TCP\"");
+        assert!(log.contains("\"reason\":\"upstream_tls\""), "{log}");
+        assert!(origin.requests().is_empty());
+    }
+}
+
+/// A listener that ends TLS and shows this, one that knows nothing of TLS, and behind both a backend
+/// that has to be `backend.test`.
+fn sealing(
+    driver: Driver,
+    authority: &Authority,
+    shows: &Credential,
+    origin: &Origin,
+) -> GatewayBuilder {
+    let builder = gateway(driver)
+        .listener_with(
+            "tls",
+            "protocol: TLS, tls: {mode: Terminate, certificateRefs: [{name: end-cert}]}",
+        )
+        .listener_with("tcp", "protocol: TCP")
+        .secret("end-cert", shows)
+        .authority("ca", authority)
+        .backend("origin", &[origin.address()])
+        .backend_tls(
+            "origin",
+            "hostname: backend.test, \
+             caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]",
+        )
+        .rule_of("tcp", "{backendRefs: [{@origin}]}")
+        .policy("accessLog: {format: json}");
+    route(builder, "tls", "end.example.com", "origin")
 }
