@@ -1,6 +1,6 @@
 //! PROXY protocol from clients: whose address counts, and which connections are closed.
 
-use crate::support::{Driver, Gateway, Origin, gateway, on_both_drivers, origin};
+use crate::support::{Driver, Gateway, Origin, client, gateway, on_both_drivers, origin};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -127,6 +127,24 @@ on_both_drivers! {
     fn a_header_that_never_ends_is_cut_off(driver) {
         let scene = Scene::with(driver, "in: Required");
         scene.closes_on(&V1[..9], "in time");
+    }
+
+    fn one_listener_may_ask_for_it_alone(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .listener("told")
+            .routes_to(&origin)
+            .rule_of("told", "{backendRefs: [{@origin}]}")
+            .policy_of("Gateway/gw/told", "proxyProtocol: {in: Required}")
+            .start();
+        let scene = Scene { gateway, origin };
+        assert_eq!(scene.source_of(b""), "127.0.0.1");
+        scene.gateway.client().sends([V1, REQUEST].concat()).expects(400);
+        let told = scene.gateway.address_of(1);
+        client(told).sends([V1, REQUEST].concat()).expects(200);
+        assert_eq!(scene.source(), "203.0.113.7");
+        client(told).sends(REQUEST).expects_end();
+        assert!(scene.origin.requests().is_empty());
     }
 
     fn nothing_is_read_where_no_policy_asks_for_it(driver) {
