@@ -224,8 +224,19 @@ impl Peer {
     /// As [`Peer::server`], with settings.
     #[track_caller]
     pub(crate) fn server_saying(listener: &TcpListener, settings: &[u8]) -> Self {
+        Self::server_told(listener, b"", settings)
+    }
+
+    /// As [`Peer::server_saying`], of a connection that begins with this.
+    #[track_caller]
+    pub(crate) fn server_told(listener: &TcpListener, words: &[u8], settings: &[u8]) -> Self {
         let stream = accept(listener);
         let mut peer = Self::over(stream);
+        let told = peer.exactly(words.len()).unwrap_or_default();
+        assert_eq!(
+            told.escape_ascii().to_string(),
+            words.escape_ascii().to_string()
+        );
         assert_eq!(peer.exactly(PREFACE.len()).as_deref(), Some(PREFACE));
         peer.sends(frame(SETTINGS, 0, 0, settings));
         peer

@@ -1,11 +1,14 @@
 //! PROXY protocol to backends: who is told of whom, and who gets whose connection.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 
+use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer as H2Peer, frame};
+use crate::support::pki::authority;
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers, tcp_peer,
+    Asks, Driver, Gateway, GatewayBuilder, PATIENCE, Peer, gateway, on_both_drivers, tcp_peer,
+    tls_origin,
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -31,10 +34,42 @@ fn reporting() -> (Peer, Receiver<Vec<u8>>) {
     (peer, reports)
 }
 
+/// A backend that reports the first line of each connection, and has the rest served by another.
+fn telling(origin: SocketAddr) -> (Peer, Receiver<Vec<u8>>) {
+    let (report, reports) = channel();
+    let peer = tcp_peer(move |mut stream| {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while !line.ends_with(b"\n") && stream.read_exact(&mut byte).is_ok() {
+            line.extend(byte);
+        }
+        let _ = report.send(line);
+        let Ok(mut behind) = TcpStream::connect(origin) else {
+            return;
+        };
+        let copies = (stream.try_clone(), behind.try_clone());
+        let (Ok(mut client), Ok(mut from)) = copies else {
+            return;
+        };
+        std::thread::spawn(move || {
+            let _ = std::io::copy(&mut from, &mut client);
+            let _ = client.shutdown(Shutdown::Write);
+        });
+        let _ = std::io::copy(&mut stream, &mut behind);
+        let _ = behind.shutdown(Shutdown::Write);
+    });
+    (peer, reports)
+}
+
 fn gateway_to(driver: Driver, peer: SocketAddr, version: &str) -> GatewayBuilder {
+    gateway_speaking(driver, peer, &format!("proxyProtocol: {version}"))
+}
+
+/// A gateway to a backend of which this is said.
+fn gateway_speaking(driver: Driver, peer: SocketAddr, fields: &str) -> GatewayBuilder {
     let backend = format!(
         "apiVersion: gateway-system.io/v1alpha1\nkind: Backend\nmetadata: {{name: told}}\n\
-         spec: {{proxyProtocol: {version}, addresses: [{{host: {}, port: {}}}]}}",
+         spec: {{{fields}, addresses: [{{host: {}, port: {}}}]}}",
         peer.ip(),
         peer.port()
     );
@@ -74,6 +109,24 @@ fn line(stream: &TcpStream, gateway: &Gateway, listener: usize) -> String {
         from.ip(),
         to.ip()
     )
+}
+
+/// Answers 204 to the next request of an HTTP/1 client.
+#[track_caller]
+fn answers(server: &mut H2Peer, client: &mut TcpStream) {
+    let stream = server.next_of(HEADERS).stream;
+    server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x89]));
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).expect("an answer");
+        answer.extend(byte);
+    }
+    assert!(
+        answer.starts_with(b"HTTP/1.1 204 "),
+        "{}",
+        answer.escape_ascii()
+    );
 }
 
 #[track_caller]
@@ -145,6 +198,43 @@ on_both_drivers! {
             let of_port = headers.iter().filter(|header| header.contains(&format!(" {port} ")));
             assert_eq!(of_port.count(), 1, "one connection for each client: {headers:?}");
         }
+    }
+
+    fn a_backend_of_http_2_is_told_for_each_client(driver) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let gateway = gateway_speaking(driver, address, "proxyProtocol: V1, protocol: H2C").start();
+        let mut servers = Vec::new();
+        for _ in 0..2 {
+            let mut client = connect(&gateway, 0);
+            client.write_all(REQUEST).expect("taken");
+            let words = line(&client, &gateway, 0);
+            let mut server = H2Peer::server_told(&listener, words.as_bytes(), b"");
+            answers(&mut server, &mut client);
+            // What the client asks next goes the same way.
+            client.write_all(REQUEST).expect("taken");
+            answers(&mut server, &mut client);
+            servers.push((server, client));
+        }
+    }
+
+    fn a_backend_of_tls_is_told_before_the_handshake(driver) {
+        let ca = authority("ca");
+        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let (peer, reports) = telling(origin.address());
+        let trust = "caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";
+        let gateway = gateway_to(driver, peer.address(), "V1")
+            .authority("ca", &ca)
+            .backend_tls("told", &format!("hostname: a.test, {trust}"))
+            .start();
+        for listener in [0, 1] {
+            let mut stream = connect(&gateway, listener);
+            asks(&mut stream);
+            let line = line(&stream, &gateway, listener);
+            next(&reports, |report| report == line.as_bytes());
+        }
+        let handshakes = origin.handshakes();
+        assert!(handshakes.iter().all(|handshake| handshake.sni.as_deref() == Some("a.test")));
     }
 
     fn the_server_may_speak_before_the_client(driver) {
