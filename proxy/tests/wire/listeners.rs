@@ -1,11 +1,12 @@
 //! Listeners and Gateways that come, go and change their names: no connection is lost with them.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{
-    Client, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, client, gateway, on_both_drivers,
-    origin,
+    Client, Driver, Gate, Gateway, GatewayBuilder, Origin, Ports, Reply, client, gateway,
+    on_both_drivers, origin,
 };
 
 /// A gateway with one listener, and the same one with a second listener.
@@ -16,6 +17,20 @@ fn with_and_without(driver: Driver, origin: &Origin) -> (GatewayBuilder, Gateway
         .listener("second")
         .rule_of("second", "{backendRefs: [{@origin}]}");
     (one, two)
+}
+
+/// A listener of its own that a Gateway is to have as well, and a route to `added` by it.
+fn listener_set(gateway: &str, port: u16) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: ListenerSet\nmetadata: {{name: more}}\n\
+         spec: {{parentRef: {{name: {gateway}}}, \
+         listeners: [{{name: http, port: {port}, protocol: HTTP}}]}}\n---\n\
+         apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: added}}\n\
+         spec:\n  parentRefs: [{{group: gateway.networking.k8s.io, kind: ListenerSet, \
+         name: more, sectionName: http}}]\n  rules:\n  \
+         - {{matches: [{{path: {{value: /added}}}}], \
+         backendRefs: [{{group: gateway-system.io, kind: Backend, name: added}}]}}"
+    )
 }
 
 /// Asks over one connection after the other until `over`. Nobody has to listen, but whoever accepts
@@ -110,6 +125,28 @@ on_both_drivers! {
         }
         idle.expects_close();
         gateway.client().gets("/").expects(200);
+    }
+
+    fn a_route_of_a_listener_set_is_served_there_alone(driver) {
+        let (own, added) = (origin(), origin());
+        let port = Ports::free(1);
+        let with = gateway(driver)
+            .routes_to(&own)
+            .backend("added", &[added.address()])
+            .document(&listener_set("gw", port[0]));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port[0]));
+        // Unless a Gateway says so, it takes nobody's listeners.
+        let gateway = with.clone().start();
+        gateway.client().gets("/").expects(200);
+        gateway.waits_until_refused_on(address);
+        gateway.reconfigure(&with.gateway_field("allowedListeners: {namespaces: {from: Same}}"));
+        gateway.waits_until_listening_on(address);
+        client(address).gets("/added").expects(200);
+        assert_eq!(added.only_request().target(), "/added");
+        assert_eq!(own.requests().len(), 1);
+        client(address).gets("/").expects(404);
+        gateway.client().gets("/added").expects(200);
+        assert_eq!((own.requests().len(), added.requests().len()), (2, 1));
     }
 
     fn toggling_a_listener_under_load_loses_no_request(driver) {
