@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use super::metrics::{count, waits_for_count};
 use crate::support::{
     Driver, Gateway, GatewayBuilder, MOMENT, PATIENCE, Signal, gateway, on_both_drivers, udp_peer,
 };
@@ -52,16 +53,24 @@ fn echo(datagram: &[u8]) -> Vec<Vec<u8>> {
     vec![datagram.to_vec()]
 }
 
+/// Datagrams that got no further, by reason.
+const DROPPED: &str = "gateway_l4_dropped_datagrams_total";
+
+/// More than 10 000 clients leave behind, 0.1 MB; less than their sessions would take.
+const FLOOD_BOUND: u64 = 4 * 1024 * 1024;
+
 on_both_drivers! {
     fn datagrams_are_answered(driver) {
         let peer = udp_peer(echo);
-        let gateway = carrying(driver, &[peer.address()]).start();
+        let gateway = carrying(driver, &[peer.address()]).inspected().start();
         let client = client(&gateway);
-        for size in [0, 1, 512, 1472, 9000, 60_000] {
+        // The last one is as large as a datagram over IPv4 can be.
+        for size in [0, 1, 512, 1472, 9000, 60_000, 65_507] {
             let datagram = vec![7; size];
             assert_eq!(ask(&client, &datagram), datagram, "{size} bytes");
         }
-        assert_eq!(peer.taken(), 6);
+        assert_eq!(peer.taken(), 7);
+        waits_for_count(&gateway, DROPPED, "reason=", 0.0);
     }
 
     fn a_session_is_one_client_to_its_endpoint(driver) {
@@ -163,6 +172,7 @@ on_both_drivers! {
         let gateway = gateway(driver)
             .listener_with("udp", "protocol: UDP")
             .listener_with("other", "protocol: UDP")
+            .inspected()
             .start();
         let client = client(&gateway);
         for _ in 0..100 {
@@ -170,6 +180,7 @@ on_both_drivers! {
         }
         client.set_read_timeout(Some(MOMENT)).expect("above zero");
         assert!(client.recv(&mut [0]).is_err());
+        waits_for_count(&gateway, DROPPED, "reason=\"no_route\"", 100.0);
     }
 
     fn a_flood_leaves_those_who_talk_alone(driver) {
@@ -189,6 +200,34 @@ on_both_drivers! {
             assert_eq!(ask(&talking, b"during"), b"during");
         }
         assert!(gateway.open_files() <= before + 1_000, "one descriptor a session at most");
+    }
+
+    fn more_clients_than_there_is_room_for_cost_no_memory(driver) {
+        let peer = udp_peer(|question| match question {
+            b"flood" => Vec::new(),
+            _ => vec![question.to_vec()],
+        });
+        let gateway = carrying(driver, &[peer.address()]).open_files(512).inspected().start();
+        let talking = client(&gateway);
+        let flood = |rounds: usize| {
+            for _ in 0..rounds {
+                for _ in 0..50 {
+                    client(&gateway).send(b"flood").expect("sent");
+                }
+                // An answer says that what came before it was taken in, so that none is lost.
+                assert_eq!(ask(&talking, b"during"), b"during");
+            }
+        };
+        // As many sessions as there may be.
+        flood(20);
+        let before = gateway.resident_bytes();
+        flood(200);
+        let after = gateway.resident_bytes();
+        assert!(after < before + FLOOD_BOUND, "{before} bytes before, {after} after");
+        // Those that nobody answered have made room for others.
+        let ended = count(&gateway, "gateway_l4_sessions_total", "reason=\"sessions_full\"");
+        assert!(ended > 8_000.0, "{ended} of 11000");
+        waits_for_count(&gateway, DROPPED, "reason=", 0.0);
     }
 
     fn a_listener_goes_and_comes_back(driver) {
