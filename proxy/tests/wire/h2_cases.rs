@@ -5,6 +5,9 @@
 //! `KIND+FLAG.. stream payload..`. Payloads are `"text"`, `0xhex`, `*N` zeros, `{name: value; ..}` as
 //! an HPACK block; `@N` claims another length. `GET n` and `POST n` are whole heads. `WAIT outcome`
 //! sends what is behind it when that has come.
+//!
+//! Every case runs whole and in small pieces, which have to come to the same. Where the kernel puts
+//! pieces together again, the gateway reads longer ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,11 +20,19 @@ use crate::support::{Driver, gateway, ok, on_both_drivers, origin};
 
 on_both_drivers! {
     fn every_case_ends_as_it_should(driver) {
-        run(driver);
+        run(driver, usize::MAX);
+    }
+
+    fn every_case_ends_the_same_in_pieces_of_seven_bytes(driver) {
+        run(driver, 7);
+    }
+
+    fn every_case_ends_the_same_byte_by_byte(driver) {
+        run(driver, 1);
     }
 }
 
-fn run(driver: Driver) {
+fn run(driver: Driver, piece: usize) {
     let origin = origin().replies(ok("hello"));
     let gateway = gateway(driver).routes_to(&origin).start();
     let cases = cases();
@@ -31,7 +42,9 @@ fn run(driver: Driver) {
         let mut peer = Peer::silent(gateway.address());
         peer.bears_silence_of(SILENCE);
         for Step { bytes, outcomes } in &case.steps {
-            peer.sends(bytes);
+            for bytes in bytes.chunks(piece) {
+                peer.sends(bytes);
+            }
             if case.finishes {
                 peer.finishes();
             }
