@@ -16,6 +16,8 @@ mod h2_guard;
 mod jwt;
 #[path = "../fuzz/checks/path.rs"]
 mod path;
+#[path = "../fuzz/checks/proxy_protocol.rs"]
+mod proxy_protocol;
 #[path = "../fuzz/checks/route_match.rs"]
 mod route_match;
 #[path = "../fuzz/checks/tls_session.rs"]
@@ -76,6 +78,11 @@ fn path_corpus() {
 }
 
 #[test]
+fn proxy_protocol_corpus() {
+    replay("proxy_protocol", proxy_protocol::check);
+}
+
+#[test]
 fn route_match_corpus() {
     replay("route_match", route_match::check);
 }
@@ -97,4 +104,16 @@ proptest::proptest! {
     ) {
         udp_sessions::check(&data);
     }
+
+    /// Whatever comes, more of it never takes an answer back.
+    #[test]
+    fn answers_to_proxy_headers_are_final(
+        start in proptest::sample::select(PROXY_STARTS),
+        tail in proptest::collection::vec(0..=u8::MAX, 0..200)
+    ) {
+        proxy_protocol::check(&[start, &tail].concat());
+    }
 }
+
+/// No header, and both versions' up to where addresses begin to differ.
+const PROXY_STARTS: &[&[u8]] = &[b"", b"PROXY TCP4 ", b"\r\n\r\n\0\r\nQUIT\n"];

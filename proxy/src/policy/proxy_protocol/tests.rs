@@ -1,11 +1,8 @@
 use std::net::IpAddr;
 
-use proptest::collection::vec;
-use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use xds::model::{ProxyProtocolIn, ProxyProtocolMode};
 
 use super::{Acceptance, Endpoints, Expectation, Malformed, Progress, Version, parse, v2, write};
-use crate::limits::PROXY_HEADER_BYTES;
 
 fn ends(source: &str, destination: &str) -> Endpoints {
     Endpoints {
@@ -236,24 +233,4 @@ fn headers_are_read_from_whom_the_policy_believes() {
         );
     }
     assert_eq!(Acceptance::compile(None).expectation(inside), Nothing);
-}
-
-proptest! {
-    /// Whatever comes, more of it never takes an answer back, and waiting is bounded.
-    #[test]
-    fn answers_are_final(start in 0..3_usize, tail in vec(any::<u8>(), 0..200)) {
-        let start: &[u8] = [&b""[..], b"PROXY TCP4 ", v2::SIGNATURE][start];
-        let bytes = [start, &tail].concat();
-        let mut last = Ok(Progress::Partial);
-        for end in 0..=bytes.len() {
-            let answer = parse(&bytes[..end]);
-            if last != Ok(Progress::Partial) {
-                prop_assert_eq!(answer, last);
-            }
-            if let Ok(Progress::Complete { len, .. }) = answer {
-                prop_assert!(len <= end && len <= PROXY_HEADER_BYTES);
-            }
-            last = answer;
-        }
-    }
 }
