@@ -3,7 +3,6 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,29 +12,17 @@ use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
 
 use super::{Moved, Outward, Reads, Relay, RelayError, Side};
 use crate::channel::Channel;
-use crate::driver::{DriverChoice, Waits};
+use crate::driver::Waits;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::head::Framing;
 use crate::limits::{BUFFER_BYTES, BYTES_PER_POLL, SPLICE_BYTES_PER_POLL};
 use crate::net::Stream;
-use crate::observe::log_writer::{LogQueue, LogSink};
 use crate::shard::deadline::Deadline;
-use crate::shard::peers::Peers;
 use crate::shard::turn::Turns;
 use crate::shard::{Shard, ShardOptions};
 
 fn shard(turns: Rc<Turns>) -> Rc<Shard> {
-    let options = ShardOptions {
-        peers: Arc::new(Peers::new(&[])),
-        id: 0,
-        driver: DriverChoice::Epoll,
-        descriptors: 64,
-        core: None,
-        published: Arc::default(),
-        counters: Arc::default(),
-        log: LogSink::new(LogQueue::new()),
-        session_key: ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"no secret"),
-    };
+    let options = ShardOptions::alone();
     Rc::new(Shard::new(options, Waits::ForReadiness, turns))
 }
 

@@ -26,6 +26,8 @@ use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, WHEEL_TICK,
 };
 use crate::observe::counters::ShardCounters;
+#[cfg(test)]
+use crate::observe::log_writer::LogQueue;
 use crate::observe::log_writer::LogSink;
 
 /// What a shard is started with.
@@ -48,6 +50,24 @@ pub struct ShardOptions {
     pub log: LogSink,
     /// Seals session tokens.
     pub session_key: ring::hmac::Key,
+}
+
+#[cfg(test)]
+impl ShardOptions {
+    /// A shard of no supervisor's, for tests of what runs on one.
+    pub(crate) fn alone() -> Self {
+        Self {
+            peers: Arc::new(Peers::new(&[])),
+            id: 0,
+            driver: DriverChoice::Epoll,
+            descriptors: 64,
+            core: None,
+            published: Arc::default(),
+            counters: Arc::default(),
+            log: LogSink::new(LogQueue::new()),
+            session_key: ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"no secret"),
+        }
+    }
 }
 
 /// Runs a shard on this thread until it is asked to stop. `started` learns which driver won.
