@@ -26,7 +26,7 @@ use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, WHEEL_TICK,
 };
 use crate::observe::counters::ShardCounters;
-#[cfg(test)]
+#[cfg(any(test, feature = "test-hooks"))]
 use crate::observe::log_writer::LogQueue;
 use crate::observe::log_writer::LogSink;
 
@@ -52,7 +52,7 @@ pub struct ShardOptions {
     pub session_key: ring::hmac::Key,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "test-hooks"))]
 impl ShardOptions {
     /// A shard of no supervisor's, for tests of what runs on one.
     pub(crate) fn alone() -> Self {

@@ -55,7 +55,7 @@ impl FrameHead {
     /// Of DATA and HEADERS.
     pub const PADDED: u8 = 0x8;
 
-    fn of(bytes: [u8; Self::BYTES]) -> Self {
+    pub(super) fn of(bytes: [u8; Self::BYTES]) -> Self {
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = bytes;
         Self {
             length: u32::from_be_bytes([0, l0, l1, l2]),

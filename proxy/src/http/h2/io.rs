@@ -463,3 +463,6 @@ impl AsyncWrite for Io<'_, '_> {
         self.0.outbox.borrow_mut().poll_end(context)
     }
 }
+
+#[cfg(test)]
+mod tests;

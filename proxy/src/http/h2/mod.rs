@@ -16,6 +16,8 @@ pub(crate) mod pace;
 mod ration;
 pub mod request;
 pub mod response;
+#[cfg(any(test, feature = "test-hooks"))]
+pub mod script;
 pub(crate) mod signals;
 pub(crate) mod stream;
 pub mod trailers;
