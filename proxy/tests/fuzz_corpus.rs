@@ -67,6 +67,13 @@ fn h2_guard_corpus() {
     replay("h2_guard", h2_guard::check);
 }
 
+/// The check drives what is private to the crate, and so is part of it.
+#[cfg(feature = "test-hooks")]
+#[test]
+fn h2_io_corpus() {
+    replay("h2_io", proxy::http::h2::script::check);
+}
+
 #[test]
 fn jwt_corpus() {
     replay("jwt", jwt::check);
