@@ -13,6 +13,7 @@ mod support;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use support::frames::{DATA, END_STREAM, HEADERS, Peer, get};
 use support::pki::authority;
 use support::{Client, Gateway, gateway, on_both_drivers, origin, tls};
 
@@ -30,6 +31,12 @@ const TLS_CONNECTIONS: usize = 2_000;
 /// Bytes that an idle connection of TLS may cost: rustls' own state, and no record buffers. Less than
 /// half of nginx's.
 const TLS_BAR: u64 = 7 * 1024;
+
+const H2_CONNECTIONS: usize = 1_000;
+
+/// Bytes that an idle connection of HTTP/2 may cost: 28 KB, as in the bench, and a quarter for what is
+/// left of a burst.
+const H2_BAR: u64 = 35_000;
 
 /// Longest wait for memory to settle.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,6 +89,19 @@ fn measure(gateway: &Gateway, connections: usize, connect: &dyn Fn() -> Client) 
     each
 }
 
+/// So many clients of HTTP/2, each of which has asked something on its first stream.
+fn h2_clients(gateway: &Gateway, count: usize) -> Vec<Peer> {
+    let mut clients = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut client = Peer::client(gateway.address());
+        client.settles().sends(get(1));
+        assert_eq!(client.next_of(HEADERS).status(), Some(200));
+        while client.next_of(DATA).flags & END_STREAM == 0 {}
+        clients.push(client);
+    }
+    clients
+}
+
 on_both_drivers! {
     #[ignore = "measures: run it on a release build, as said above"]
     fn an_idle_connection_costs_little(driver) {
@@ -112,5 +132,23 @@ on_both_drivers! {
         };
         let each = measure(&gateway, TLS_CONNECTIONS, &connect);
         assert!(each <= TLS_BAR, "{each} bytes, not {TLS_BAR}");
+    }
+
+    #[ignore = "measures: run it on a release build, as said above"]
+    fn an_idle_connection_of_http_2_costs_little(driver) {
+        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
+        drop(h2_clients(&gateway, 1));
+        let before = settled(&gateway);
+        let mut idle = h2_clients(&gateway, H2_CONNECTIONS);
+        let after = settled(&gateway);
+        let each = after.saturating_sub(before) / H2_CONNECTIONS as u64;
+        eprintln!("{each} bytes for each of {H2_CONNECTIONS} ({before} before, {after} after)");
+        for client in &mut idle {
+            client.sends(get(3));
+            assert_eq!(client.next_of(HEADERS).stream, 3);
+        }
+        assert!(each <= H2_BAR, "{each} bytes, not {H2_BAR}");
     }
 }
