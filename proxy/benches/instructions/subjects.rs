@@ -3,9 +3,13 @@
 use std::hint::black_box;
 
 use http::HeaderMap;
+use http::uri::Scheme;
 use proxy::http::h1::body::BodyDecoder;
 use proxy::http::h1::encode::{DownstreamResponse, Expectation, Persist, UpstreamRequest};
 use proxy::http::h1::{Asked, HeadLimits, HeadScan, parse_request, parse_response};
+use proxy::http::h2;
+use proxy::http::h2::encode::Switch;
+use proxy::http::h2::request::{Follows, take_in};
 use proxy::http::head::{Framing, RequestHead, ResponseHead, Version};
 use proxy::limits::Limits;
 use proxy::policy::forwarded::Belief;
@@ -82,6 +86,14 @@ pub(crate) const SUBJECTS: &[Subject] = &[
     Subject {
         name: "encode_response",
         run: encode_responses,
+    },
+    Subject {
+        name: "take_in_http_2",
+        run: take_in_http_2,
+    },
+    Subject {
+        name: "encode_request_http_2",
+        run: encode_http_2,
     },
 ];
 
@@ -250,24 +262,59 @@ fn request_ids(times: u64) {
 }
 
 fn encode_requests(times: u64) {
-    let mut head = RequestHead::default();
-    let mut scan = HeadScan::default();
-    parse_request(BROWSER, &head_limits(), &mut scan, &mut head).expect("a request");
+    let head = browsers_head();
     let mut out = Vec::with_capacity(1024);
     for _ in 0..times {
         out.clear();
-        UpstreamRequest {
-            head: black_box(&head),
-            bytes: BROWSER,
-            target: b"/api/v1/items/42?color=red&size=xl",
-            host: b"shop.example.com",
-            expectation: Expectation::Ours,
-            append: b"x-forwarded-for: 192.0.2.1\r\nx-forwarded-proto: http\r\n",
-        }
-        .encode(&mut out, |known, name| {
+        outgoing(black_box(&head)).encode(&mut out, |known, name| {
             Belief::Disbelieved.drops(known, name)
         });
         black_box(&out);
+    }
+}
+
+fn encode_http_2(times: u64) {
+    let head = browsers_head();
+    for _ in 0..times {
+        let request = outgoing(black_box(&head));
+        let made = h2::encode::request(&request, &Scheme::HTTPS, Switch::Ignored, |known, name| {
+            Belief::Disbelieved.drops(known, name)
+        });
+        black_box(made).expect("HTTP/2 can carry it");
+    }
+}
+
+fn take_in_http_2(times: u64) {
+    let head = browsers_head();
+    let request = outgoing(&head);
+    let drops = |known, name: &[u8]| Belief::Disbelieved.drops(known, name);
+    let made = h2::encode::request(&request, &Scheme::HTTPS, Switch::Ignored, drops);
+    let (parts, ()) = made.expect("HTTP/2 can carry it").into_parts();
+    let (limits, mut taken_in) = (head_limits(), RequestHead::default());
+    let mut bytes = Vec::with_capacity(1024);
+    for _ in 0..times {
+        let parts = black_box(&parts);
+        let taken = take_in(parts, Follows::Nothing, &limits, &mut bytes, &mut taken_in);
+        black_box(taken).expect("a request");
+    }
+}
+
+fn browsers_head() -> RequestHead {
+    let mut head = RequestHead::default();
+    let mut scan = HeadScan::default();
+    parse_request(BROWSER, &head_limits(), &mut scan, &mut head).expect("a request");
+    head
+}
+
+/// A browser's request as a backend gets it.
+fn outgoing(head: &RequestHead) -> UpstreamRequest<'_> {
+    UpstreamRequest {
+        head,
+        bytes: BROWSER,
+        target: b"/api/v1/items/42?color=red&size=xl",
+        host: b"shop.example.com",
+        expectation: Expectation::Ours,
+        append: b"x-forwarded-for: 192.0.2.1\r\nx-forwarded-proto: http\r\n",
     }
 }
 
