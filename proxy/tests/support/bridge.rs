@@ -1,31 +1,45 @@
 //! Bridges between the HTTP/1 of this language and HTTP/2 on the gateway's side, so that a test
-//! says once what holds for every pair of protocols. The HTTP/2 is another implementation's.
+//! says once what holds for every pair of protocols. What comes is passed on at once, piece by
+//! piece, both ways at the same time. The HTTP/2 is another implementation's.
 
 use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Runtime;
 
-use super::{Broken, Framing, Message, Wire};
+use super::spoken::{Gone, Heard, Piece, Says, Spoken};
+use super::{Framing, Message};
+
+/// What may be on its way on a connection: one stream that stands still is not to stop the others.
+const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// An address that takes HTTP/1 and passes it on to `gateway` as HTTP/2 with prior knowledge.
 pub(crate) fn into_h2(gateway: SocketAddr) -> SocketAddr {
     listen(move |client| {
-        let (runtime, handle) = runtime();
-        let connected = runtime.block_on(async {
+        runtime().block_on(async {
             let socket = tokio::net::TcpStream::connect(gateway).await;
-            h2::client::handshake(socket.expect("the gateway accepts")).await
+            let socket = socket.expect("the gateway accepts");
+            socket.set_nodelay(true).expect("a socket of ours");
+            let (send, connection) = h2::client::Builder::new()
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .handshake(socket)
+                .await
+                .expect("the gateway speaks HTTP/2");
+            let connection = tokio::spawn(connection);
+            let mut spoken = Spoken::over(client, Message::request_framing);
+            match while_there_are_requests(&mut spoken, send).await {
+                Ok(()) => drop(spoken),
+                Err(Gone) => spoken.resets(),
+            }
+            let _ = connection.await;
         });
-        let (send, connection) = connected.expect("the gateway speaks HTTP/2");
-        std::thread::spawn(move || drop(runtime.block_on(connection)));
-        let mut wire = Wire::new(client);
-        if while_there_are_requests(&mut wire, &handle, &send).is_err() {
-            wire.arm_reset();
-        }
     })
 }
 
@@ -33,16 +47,17 @@ pub(crate) fn into_h2(gateway: SocketAddr) -> SocketAddr {
 /// stream on a connection of its own.
 pub(crate) fn out_of_h2(origin: SocketAddr) -> SocketAddr {
     listen(move |socket| {
-        let (runtime, handle) = runtime();
-        runtime.block_on(async {
+        runtime().block_on(async {
             socket.set_nonblocking(true).expect("a socket of ours");
+            socket.set_nodelay(true).expect("a socket of ours");
             let socket = tokio::net::TcpStream::from_std(socket).expect("a socket of ours");
-            let Ok(mut connection) = h2::server::handshake(socket).await else {
+            let mut builder = h2::server::Builder::new();
+            builder.initial_connection_window_size(CONNECTION_WINDOW);
+            let Ok(mut connection) = builder.handshake(socket).await else {
                 return;
             };
             while let Some(Ok((request, respond))) = connection.accept().await {
-                let handle = handle.clone();
-                std::thread::spawn(move || pass_on(&handle, origin, request, respond));
+                tokio::spawn(pass_on(origin, request, respond));
             }
         });
     })
@@ -61,22 +76,11 @@ fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     address
 }
 
-fn runtime() -> (Runtime, Handle) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("a runtime");
-    let handle = runtime.handle().clone();
-    (runtime, handle)
-}
-
-/// The other side broke off.
-struct Gone;
-
-impl From<Broken> for Gone {
-    fn from(_: Broken) -> Self {
-        Self
-    }
+        .expect("a runtime")
 }
 
 impl From<h2::Error> for Gone {
@@ -85,36 +89,74 @@ impl From<h2::Error> for Gone {
     }
 }
 
-fn while_there_are_requests(
-    wire: &mut Wire,
-    handle: &Handle,
-    send: &h2::client::SendRequest<Bytes>,
+async fn while_there_are_requests(
+    client: &mut Spoken,
+    mut send: SendRequest<Bytes>,
 ) -> Result<(), Gone> {
-    while let Some(mut request) = wire.head()? {
-        let framing = request.request_framing()?;
-        wire.body(&mut request, framing)?;
-        let mut send = handle.block_on(send.clone().ready())?;
-        let ends = framing == Framing::Nothing;
-        let (mut response, mut body) = send.send_request(request_of(&request), ends)?;
-        if !ends {
-            // Who is not heard to the end may have been answered.
-            let _ = send_body(handle, &mut body, &request.body, &request.trailers);
-        }
-        let next = poll_fn(|context| response.poll_informational(context));
-        if let Some(interim) = handle.block_on(next) {
-            let interim = interim?;
-            wire.write(&head_of(interim.status().as_u16(), interim.headers(), ""))?;
-        }
-        let (head, mut body) = handle.block_on(response)?.into_parts();
-        let framing = match (request.method(), head.status.as_u16()) {
-            ("HEAD", _) | (_, 204 | 304) => "",
-            _ if head.headers.contains_key("content-length") => "",
-            _ => "transfer-encoding: chunked\r\n",
+    while let Some(piece) = client.heard.next().await? {
+        let Piece::Head(request, framing) = piece else {
+            return Err(Gone);
         };
-        wire.write(&head_of(head.status.as_u16(), &head.headers, framing))?;
-        receive_body(wire, handle, &mut body, !framing.is_empty())?;
+        send = send.ready().await?;
+        let ends = framing == Framing::Nothing;
+        let (response, body) = send.send_request(request_of(&request), ends)?;
+        exchange(client, request.method(), response, body).await?;
     }
     Ok(())
+}
+
+/// Sends the body and passes the answer on, whichever ends first.
+async fn exchange(
+    client: &mut Spoken,
+    method: &str,
+    response: ResponseFuture,
+    mut body: SendStream<Bytes>,
+) -> Result<(), Gone> {
+    let Spoken { heard, says, .. } = client;
+    let mut answer = pin!(pass_answer(says, method, response));
+    {
+        let mut upload = pin!(upload(heard, &mut body));
+        tokio::select! {
+            sent = &mut upload => sent?,
+            answered = &mut answer => {
+                answered?;
+                return upload.await;
+            }
+        }
+    }
+    tokio::select! {
+        answered = answer => answered,
+        gone = heard.leaves() => Err(gone),
+    }
+}
+
+async fn upload(heard: &mut Heard, body: &mut SendStream<Bytes>) -> Result<(), Gone> {
+    match pass_body(heard, body).await {
+        // Who is not heard to the end may have been answered.
+        Err(Gone) => heard.ends_the_body().await,
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn pass_answer(
+    client: &Says,
+    method: &str,
+    mut response: ResponseFuture,
+) -> Result<(), Gone> {
+    while let Some(interim) = poll_fn(|context| response.poll_informational(context)).await {
+        let interim = interim?;
+        let head = head_of(interim.status().as_u16(), interim.headers(), "");
+        client.all_of(head).await?;
+    }
+    let (head, body) = response.await?.into_parts();
+    let framing = match (method, head.status.as_u16()) {
+        ("HEAD", _) | (_, 204 | 304) => "",
+        _ if head.headers.contains_key("content-length") => "",
+        _ => "transfer-encoding: chunked\r\n",
+    };
+    let text = head_of(head.status.as_u16(), &head.headers, framing);
+    client.all_of(text).await?;
+    write_body(client, body, !framing.is_empty()).await
 }
 
 fn request_of(message: &Message) -> Request<()> {
@@ -165,20 +207,41 @@ fn write_fields(fields: &HeaderMap, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn send_body(
-    handle: &Handle,
-    stream: &mut SendStream<Bytes>,
-    mut body: &[u8],
-    trailers: &[(String, String)],
-) -> Result<(), Gone> {
-    while !body.is_empty() {
-        stream.reserve_capacity(body.len().min(16 * 1024));
-        let room = handle.block_on(poll_fn(|context| stream.poll_capacity(context)));
-        let room = room.ok_or(Gone)??;
-        let (chunk, rest) = body.split_at(room.min(body.len()));
-        stream.send_data(Bytes::copy_from_slice(chunk), false)?;
-        body = rest;
+/// Passes a body on as it comes, until it ends or nobody takes it any more.
+async fn pass_body(heard: &mut Heard, stream: &mut SendStream<Bytes>) -> Result<(), Gone> {
+    loop {
+        let piece = tokio::select! {
+            piece = heard.next() => piece?,
+            _reset = poll_fn(|context| stream.poll_reset(context)) => return Err(Gone),
+        };
+        match piece {
+            Some(Piece::Part(part)) => send_part(stream, part.into()).await?,
+            Some(Piece::End(trailers)) => {
+                // Who has been reset needs no end.
+                let _ = send_end(stream, &trailers);
+                return Ok(());
+            }
+            Some(Piece::Head(..)) | None => return Err(Gone),
+        }
     }
+}
+
+async fn send_part(stream: &mut SendStream<Bytes>, mut part: Bytes) -> Result<(), Gone> {
+    while !part.is_empty() {
+        stream.reserve_capacity(part.len());
+        let room = match stream.capacity() {
+            0 => {
+                let room = poll_fn(|context| stream.poll_capacity(context)).await;
+                room.ok_or(Gone)??
+            }
+            room => room,
+        };
+        stream.send_data(part.split_to(room.min(part.len())), false)?;
+    }
+    Ok(())
+}
+
+fn send_end(stream: &mut SendStream<Bytes>, trailers: &[(String, String)]) -> Result<(), Gone> {
     if trailers.is_empty() {
         stream.send_data(Bytes::new(), true)?;
     } else {
@@ -188,57 +251,66 @@ fn send_body(
 }
 
 /// Writes a body as it comes, in chunks where `chunked`.
-fn receive_body(
-    wire: &mut Wire,
-    handle: &Handle,
-    body: &mut RecvStream,
-    chunked: bool,
-) -> Result<(), Gone> {
-    while let Some(data) = handle.block_on(body.data()) {
+async fn write_body(says: &Says, mut body: RecvStream, chunked: bool) -> Result<(), Gone> {
+    while let Some(data) = body.data().await {
         let data = data?;
+        if !data.is_empty() {
+            let mut bytes = Vec::new();
+            if chunked {
+                bytes.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+            }
+            bytes.extend_from_slice(&data);
+            if chunked {
+                bytes.extend_from_slice(b"\r\n");
+            }
+            says.all_of(bytes).await?;
+        }
         let _ = body.flow_control().release_capacity(data.len());
-        if data.is_empty() {
-            continue;
-        }
-        if chunked {
-            wire.write(format!("{:x}\r\n", data.len()).as_bytes())?;
-        }
-        wire.write(&data)?;
-        if chunked {
-            wire.write(b"\r\n")?;
-        }
     }
-    let trailers = handle.block_on(body.trailers())?.unwrap_or_default();
+    let trailers = body.trailers().await?.unwrap_or_default();
     if chunked {
         let mut end = b"0\r\n".to_vec();
         write_fields(&trailers, &mut end);
-        wire.write(&end)?;
+        says.all_of(end).await?;
     }
     Ok(())
 }
 
 /// Takes one stream to the origin and back.
-fn pass_on(
-    handle: &Handle,
+async fn pass_on(
     origin: SocketAddr,
     request: Request<RecvStream>,
-    mut respond: h2::server::SendResponse<Bytes>,
+    mut respond: SendResponse<Bytes>,
 ) {
-    if exchange(handle, origin, request, &mut respond).is_err() {
+    if to_the_origin(origin, request, &mut respond).await.is_err() {
         respond.send_reset(h2::Reason::INTERNAL_ERROR);
     }
 }
 
-fn exchange(
-    handle: &Handle,
+async fn to_the_origin(
     origin: SocketAddr,
     request: Request<RecvStream>,
-    respond: &mut h2::server::SendResponse<Bytes>,
+    respond: &mut SendResponse<Bytes>,
 ) -> Result<(), Gone> {
-    let stream = TcpStream::connect(origin).map_err(|_| Gone)?;
-    let mut wire = Wire::new(stream);
-    let (head, mut body) = request.into_parts();
-    let method = head.method.to_string();
+    let socket = TcpStream::connect(origin).map_err(|_| Gone)?;
+    let method = request.method().to_string();
+    let mut origin = Spoken::over(socket, move |head| head.response_framing(&method));
+    let mut request = pin!(write_request(&origin.says, request));
+    let mut response = pin!(pass_response(&mut origin.heard, respond));
+    tokio::select! {
+        // An origin that takes no more of it may have answered.
+        _sent = &mut request => response.await,
+        answered = &mut response => {
+            answered?;
+            // Whether the rest of it is wanted is up to both ends.
+            let _ = request.await;
+            Ok(())
+        }
+    }
+}
+
+async fn write_request(origin: &Says, request: Request<RecvStream>) -> Result<(), Gone> {
+    let (head, body) = request.into_parts();
     let target = head
         .uri
         .path_and_query()
@@ -247,30 +319,39 @@ fn exchange(
         .uri
         .authority()
         .map_or("", |authority| authority.as_str());
+    let method = &head.method;
     let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n").into_bytes();
     let chunked = !body.is_end_stream() && !head.headers.contains_key("content-length");
     if chunked {
         text.extend_from_slice(b"transfer-encoding: chunked\r\n");
     }
     write_fields(&head.headers, &mut text);
-    wire.write(&text)?;
-    receive_body(&mut wire, handle, &mut body, chunked)?;
+    origin.all_of(text).await?;
+    write_body(origin, body, chunked).await
+}
+
+async fn pass_response(heard: &mut Heard, respond: &mut SendResponse<Bytes>) -> Result<(), Gone> {
     loop {
-        let mut message = wire.head()?.ok_or(Gone)?;
+        let piece = tokio::select! {
+            piece = heard.next() => piece?,
+            _reset = poll_fn(|context| respond.poll_reset(context)) => return Err(Gone),
+        };
+        let Some(Piece::Head(message, framing)) = piece else {
+            return Err(Gone);
+        };
         let mut response = Response::new(());
         *response.status_mut() = message.status().try_into().map_err(|_| Gone)?;
         *response.headers_mut() = map_of(&message.fields);
         if response.status().is_informational() {
             respond.send_informational(response)?;
+            heard.ends_the_body().await?;
             continue;
         }
-        let framing = message.response_framing(&method)?;
-        if framing == Framing::Nothing {
-            respond.send_response(response, true)?;
+        let ends = framing == Framing::Nothing;
+        let mut stream = respond.send_response(response, ends)?;
+        if ends {
             return Ok(());
         }
-        let mut stream = respond.send_response(response, false)?;
-        wire.body(&mut message, framing)?;
-        return send_body(handle, &mut stream, &message.body, &message.trailers);
+        return pass_body(heard, &mut stream).await;
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod pki;
 mod port;
 mod reply;
 mod seccomp;
+mod spoken;
 mod tls;
 mod tls_bridge;
 mod tokens;

@@ -4,8 +4,10 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustls::{Connection, ServerConnection};
+use socket2::SockRef;
 
 use super::pki::Credential;
 use super::tls::server_config_speaking;
@@ -51,6 +53,9 @@ fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
 
 /// Carries bytes both ways until both sides are done, a thread for each.
 fn carry(plain: TcpStream, sealed: TcpStream, mut tls: Connection) {
+    for socket in [&plain, &sealed] {
+        socket.set_nodelay(true).expect("a socket of ours");
+    }
     let mut shaking = sealed.try_clone().expect("a descriptor");
     while tls.is_handshaking() {
         if tls.complete_io(&mut shaking).is_err() {
@@ -70,18 +75,13 @@ fn carry(plain: TcpStream, sealed: TcpStream, mut tls: Connection) {
 fn seal(mut plain: TcpStream, mut sealed: TcpStream, tls: &Mutex<Connection>) {
     let mut buffer = [0; 16 * 1024];
     loop {
-        let count = plain.read(&mut buffer).unwrap_or_default();
-        let mut tls = tls.lock().expect("no holder panics");
-        if count == 0 {
-            tls.send_close_notify();
-        } else {
-            let bytes = &buffer[..count];
-            tls.writer().write_all(bytes).expect("memory");
-        }
-        while tls.wants_write() {
-            if tls.write_tls(&mut sealed).is_err() {
-                return;
-            }
+        let Ok(count) = plain.read(&mut buffer) else {
+            return reset(&sealed);
+        };
+        let records = seal_records(tls, &buffer[..count]);
+        // Without the lock: a peer that does not read may still be read from.
+        if sealed.write_all(&records).is_err() {
+            return reset(&plain);
         }
         if count == 0 {
             let _ = sealed.shutdown(Shutdown::Write);
@@ -90,24 +90,52 @@ fn seal(mut plain: TcpStream, mut sealed: TcpStream, tls: &Mutex<Connection>) {
     }
 }
 
+/// Records of these bytes; of the goodbye where there are none.
+fn seal_records(tls: &Mutex<Connection>, bytes: &[u8]) -> Vec<u8> {
+    let mut tls = tls.lock().expect("no holder panics");
+    if bytes.is_empty() {
+        tls.send_close_notify();
+    } else {
+        tls.writer().write_all(bytes).expect("memory");
+    }
+    let mut records = Vec::new();
+    while tls.wants_write() {
+        tls.write_tls(&mut records).expect("memory");
+    }
+    records
+}
+
 fn open(mut sealed: TcpStream, mut plain: TcpStream, tls: &Mutex<Connection>) {
     let mut buffer = [0; 16 * 1024];
     let mut opened = Vec::new();
     // What came with the end of the handshake.
     let mut ended = take_opened(tls, &mut &[][..], &mut opened);
-    while plain.write_all(&opened).is_ok() && ended == Ok(false) {
+    loop {
+        if plain.write_all(&opened).is_err() {
+            return reset(&sealed);
+        }
+        match ended {
+            Ok(false) => {}
+            Ok(true) => {
+                let _ = plain.shutdown(Shutdown::Write);
+                return;
+            }
+            Err(()) => return reset(&plain),
+        }
         opened.clear();
+        // An end without a goodbye is none in order.
         let Ok(count @ 1..) = sealed.read(&mut buffer) else {
-            break;
+            return reset(&plain);
         };
         ended = take_opened(tls, &mut &buffer[..count], &mut opened);
     }
-    let how = if ended.is_ok() {
-        Shutdown::Write
-    } else {
-        Shutdown::Both
-    };
-    let _ = plain.shutdown(how);
+}
+
+/// Has a connection end by a reset, once both threads let go of it.
+fn reset(stream: &TcpStream) {
+    let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+    // Wakes the other thread, and sends nothing.
+    let _ = stream.shutdown(Shutdown::Read);
 }
 
 /// Opens records; whether the peer has said that no more come.

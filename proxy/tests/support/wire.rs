@@ -179,15 +179,30 @@ impl Wire {
     /// Reads the body that `framing` announces into `message`.
     pub(crate) fn body(&mut self, message: &mut Message, framing: Framing) -> Result<(), Broken> {
         message.framing = framing;
-        let read = match framing {
-            Framing::Nothing => Ok(()),
-            Framing::Length(length) => self.exactly(length, &mut message.body),
-            Framing::Chunked => self.chunks(message),
-            Framing::UntilClose => self.rest(&mut message.body),
-        };
+        let body = &mut message.body;
+        let read = self.parts(framing, &mut |part| {
+            body.extend(part);
+            Ok(())
+        });
+        let read = read.map(|trailers| message.trailers = trailers);
         message.raw.clone_from(&self.raw);
         message.complete = read.is_ok();
         read
+    }
+
+    /// Hands over the body that `framing` announces part by part, as it comes; the trailers after it.
+    pub(crate) fn parts(
+        &mut self,
+        framing: Framing,
+        take: &mut impl FnMut(Vec<u8>) -> Result<(), Broken>,
+    ) -> Result<Vec<(String, String)>, Broken> {
+        match framing {
+            Framing::Nothing => {}
+            Framing::Length(length) => self.parts_of(length, take)?,
+            Framing::Chunked => return self.chunks(take),
+            Framing::UntilClose => self.rest(take)?,
+        }
+        Ok(Vec::new())
     }
 
     /// Whatever comes next, at least one byte.
@@ -200,6 +215,17 @@ impl Wire {
 
     /// Exactly so many bytes, appended.
     pub(crate) fn exactly(&mut self, length: u64, into: &mut Vec<u8>) -> Result<(), Broken> {
+        self.parts_of(length, &mut |part| {
+            into.extend(part);
+            Ok(())
+        })
+    }
+
+    fn parts_of(
+        &mut self,
+        length: u64,
+        take: &mut impl FnMut(Vec<u8>) -> Result<(), Broken>,
+    ) -> Result<(), Broken> {
         let mut left = usize::try_from(length).expect("bodies of tests fit into memory");
         while left > 0 {
             if self.ahead.is_empty() {
@@ -207,15 +233,14 @@ impl Wire {
             }
             let taken = self.take(left.min(self.ahead.len()));
             left -= taken.len();
-            into.extend_from_slice(&taken);
+            take(taken)?;
         }
         Ok(())
     }
 
-    fn rest(&mut self, into: &mut Vec<u8>) -> Result<(), Broken> {
+    fn rest(&mut self, take: &mut impl FnMut(Vec<u8>) -> Result<(), Broken>) -> Result<(), Broken> {
         loop {
-            let taken = self.take(self.ahead.len());
-            into.extend_from_slice(&taken);
+            take(self.take(self.ahead.len()))?;
             match self.fill() {
                 Err(Broken::Closed) => return Ok(()),
                 other => other?,
@@ -223,7 +248,10 @@ impl Wire {
         }
     }
 
-    fn chunks(&mut self, message: &mut Message) -> Result<(), Broken> {
+    fn chunks(
+        &mut self,
+        take: &mut impl FnMut(Vec<u8>) -> Result<(), Broken>,
+    ) -> Result<Vec<(String, String)>, Broken> {
         loop {
             let line = self.line()?;
             // No extensions: a proxy must drop what it does not understand.
@@ -231,10 +259,9 @@ impl Wire {
             let size = u64::from_str_radix(&line, 16).ok().filter(|_| hex);
             let size = size.ok_or_else(|| malformed("chunk size", &line))?;
             if size == 0 {
-                message.trailers = self.field_lines()?;
-                return Ok(());
+                return self.field_lines();
             }
-            self.exactly(size, &mut message.body)?;
+            self.parts_of(size, take)?;
             let end = self.line()?;
             if !end.is_empty() {
                 return Err(malformed("end of a chunk", &end));

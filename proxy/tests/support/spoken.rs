@@ -1,0 +1,158 @@
+//! A connection of HTTP/1 in pieces as they come, heard and spoken by a thread each: so whoever
+//! passes it on as something else can wait for both directions at once.
+
+use std::future::pending;
+use std::io::Write as _;
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Broken, Framing, Message, PATIENCE, Wire};
+
+/// What a message comes in.
+pub(super) enum Piece {
+    /// All in front of its body, and how that is delimited.
+    Head(Box<Message>, Framing),
+    /// Some of its body.
+    Part(Vec<u8>),
+    /// The end of its body, with trailers.
+    End(Vec<(String, String)>),
+}
+
+/// The other side broke off.
+pub(super) struct Gone;
+
+impl From<Broken> for Gone {
+    fn from(_: Broken) -> Self {
+        Self
+    }
+}
+
+/// Both directions of a connection, which ends with it.
+pub(super) struct Spoken {
+    pub(super) heard: Heard,
+    pub(super) says: Says,
+    socket: TcpStream,
+    at_end: Shutdown,
+}
+
+impl Spoken {
+    /// Takes over a connection on which bodies are delimited so.
+    pub(super) fn over(
+        socket: TcpStream,
+        framing: impl Fn(&Message) -> Result<Framing, Broken> + Send + 'static,
+    ) -> Self {
+        let wire = Wire::new(socket.try_clone().expect("a descriptor"));
+        // Who waits for an answer says nothing meanwhile.
+        wire.wait_at_most(PATIENCE * 6);
+        let (hears, pieces) = mpsc::channel(1);
+        std::thread::spawn(move || hear(wire, framing, &hears));
+        let (says, words) = mpsc::channel(1);
+        let mouth = socket.try_clone().expect("a descriptor");
+        std::thread::spawn(move || say(mouth, words));
+        Self {
+            heard: Heard {
+                pieces,
+                ahead: None,
+            },
+            says: Says { words: says },
+            socket,
+            at_end: Shutdown::Both,
+        }
+    }
+
+    /// Ends it by a reset.
+    pub(super) fn resets(mut self) {
+        let _ = socket2::SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+        // An end of what we say would go out in front of the reset.
+        self.at_end = Shutdown::Read;
+    }
+}
+
+impl Drop for Spoken {
+    fn drop(&mut self) {
+        // Wakes who hears, and may have the descriptor for long.
+        let _ = self.socket.shutdown(self.at_end);
+    }
+}
+
+/// What the other side says.
+pub(super) struct Heard {
+    pieces: mpsc::Receiver<Result<Piece, Broken>>,
+    /// The beginning of a message that is not wanted yet.
+    ahead: Option<Piece>,
+}
+
+impl Heard {
+    /// The next piece; none where the other side has said all.
+    pub(super) async fn next(&mut self) -> Result<Option<Piece>, Gone> {
+        match self.ahead.take() {
+            Some(piece) => Ok(Some(piece)),
+            None => Ok(self.pieces.recv().await.transpose()?),
+        }
+    }
+
+    /// Waits until the other side has left. It has not where it says no more, but may still hear.
+    pub(super) async fn leaves(&mut self) -> Gone {
+        match self.next().await {
+            Ok(piece) => self.ahead = piece,
+            Err(gone) => return gone,
+        }
+        pending().await
+    }
+
+    /// Lets the rest of a body pass by.
+    pub(super) async fn ends_the_body(&mut self) -> Result<(), Gone> {
+        loop {
+            match self.next().await? {
+                Some(Piece::Part(_)) => {}
+                Some(Piece::End(_)) => return Ok(()),
+                Some(Piece::Head(..)) | None => return Err(Gone),
+            }
+        }
+    }
+}
+
+/// What is said to the other side.
+pub(super) struct Says {
+    words: mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>,
+}
+
+impl Says {
+    /// Says this, and waits until it has left.
+    pub(super) async fn all_of(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+        let (said, has_left) = oneshot::channel();
+        self.words.send((bytes, said)).await.map_err(|_| Gone)?;
+        has_left.await.map_err(|_| Gone)
+    }
+}
+
+fn hear(
+    mut wire: Wire,
+    framing: impl Fn(&Message) -> Result<Framing, Broken>,
+    hears: &mpsc::Sender<Result<Piece, Broken>>,
+) {
+    let send = |piece| hears.blocking_send(Ok(piece)).map_err(|_| Broken::Closed);
+    let mut all_of_it = || {
+        while let Some(head) = wire.head()? {
+            let framing = framing(&head)?;
+            send(Piece::Head(Box::new(head), framing))?;
+            let trailers = wire.parts(framing, &mut |part| send(Piece::Part(part)))?;
+            send(Piece::End(trailers))?;
+        }
+        Ok(())
+    };
+    if let Err(broken) = all_of_it() {
+        let _ = hears.blocking_send(Err(broken));
+    }
+}
+
+fn say(mut socket: TcpStream, mut words: mpsc::Receiver<(Vec<u8>, oneshot::Sender<()>)>) {
+    while let Some((bytes, said)) = words.blocking_recv() {
+        if socket.write_all(&bytes).is_err() {
+            return;
+        }
+        let _ = said.send(());
+    }
+}
