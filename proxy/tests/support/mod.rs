@@ -38,7 +38,7 @@ pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, gateway};
 pub(crate) use log::Reader;
 pub(crate) use message::{Framing, Message};
 pub(crate) use origin::{Origin, origin, origin_on, refused, tls_origin};
-pub(crate) use pair::{Pair, Speaks, Through, on_every_pair};
+pub(crate) use pair::{Pair, Speaks, Through, on_every_pair, on_every_pair_and_mix};
 pub(crate) use pattern::{pattern, same_bytes};
 pub(crate) use peer::{Peer, echo_peer, saying_peer, tcp_peer, udp_peer};
 pub(crate) use port::Ports;

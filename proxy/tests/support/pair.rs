@@ -15,7 +15,7 @@ pub(crate) enum Speaks {
     H2c,
 }
 
-/// What all of it goes through.
+/// What one side goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Through {
     Nothing,
@@ -38,30 +38,35 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
     }
 });
 
-/// A driver, what client and origin speak, and through what.
+/// A driver, what client and origin speak, and through what each of them does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair {
     pub(crate) driver: Driver,
     pub(crate) client: Speaks,
     pub(crate) origin: Speaks,
-    pub(crate) through: Through,
+    /// What the client comes through.
+    pub(crate) from: Through,
+    /// What the origin is reached through.
+    pub(crate) to: Through,
 }
 
 impl Pair {
     /// A gateway with nothing behind it.
     pub(crate) fn gateway(self) -> GatewayBuilder {
         let gateway = gateway(self.driver);
-        match self.through {
+        let gateway = match self.from {
             Through::Nothing => gateway,
-            Through::Tls => gateway
-                .seals("http", &TRUST.gateway)
-                .authority("ca", &TRUST.authority),
+            Through::Tls => gateway.seals("http", &TRUST.gateway),
+        };
+        match self.to {
+            Through::Nothing => gateway,
+            Through::Tls => gateway.authority("ca", &TRUST.authority),
         }
     }
 
     /// The scheme of what clients ask for.
     pub(crate) fn scheme(self) -> &'static str {
-        match self.through {
+        match self.from {
             Through::Nothing => "http",
             Through::Tls => "https",
         }
@@ -81,12 +86,22 @@ impl Pair {
         origins: &[SocketAddr],
     ) -> GatewayBuilder {
         let addresses: Vec<_> = origins.iter().map(|origin| self.before(*origin)).collect();
-        let gateway = gateway.backend(name, &addresses);
+        self.backend_at(gateway, name, &addresses)
+    }
+
+    /// Declares a backend of addresses where what this pair says is spoken, or nothing.
+    pub(crate) fn backend_at(
+        self,
+        gateway: GatewayBuilder,
+        name: &str,
+        addresses: &[SocketAddr],
+    ) -> GatewayBuilder {
+        let gateway = gateway.backend(name, addresses);
         let gateway = match self.origin {
             Speaks::H1 => gateway,
             Speaks::H2c => gateway.speaks(name, "H2C"),
         };
-        match self.through {
+        match self.to {
             Through::Nothing => gateway,
             Through::Tls => gateway.backend_tls(
                 name,
@@ -96,12 +111,12 @@ impl Pair {
     }
 
     /// Where an origin is found that speaks what this pair says.
-    fn before(self, origin: SocketAddr) -> SocketAddr {
+    pub(crate) fn before(self, origin: SocketAddr) -> SocketAddr {
         let (address, protocols): (_, &'static [&'static str]) = match self.origin {
             Speaks::H1 => (origin, &["http/1.1"]),
             Speaks::H2c => (out_of_h2(origin), &["h2"]),
         };
-        match self.through {
+        match self.to {
             Through::Nothing => address,
             Through::Tls => out_of_tls(address, &TRUST.origin, protocols),
         }
@@ -114,7 +129,7 @@ impl Pair {
             Speaks::H1 => (|address| address, "http/1.1"),
             Speaks::H2c => (into_h2, "h2"),
         };
-        let address = match self.through {
+        let address = match self.from {
             Through::Nothing => gateway.address(),
             Through::Tls => {
                 let tls = tls(&TRUST.authority, "gateway.test").offers(&[protocol]);
@@ -125,35 +140,59 @@ impl Pair {
     }
 }
 
-/// Makes a test of each function for every pair of protocols, in the clear and through TLS, on every
-/// driver.
+/// Makes a test of each function for every pair of protocols, in the clear on both sides and through
+/// TLS on both, on every driver. What is meant by a request is settled between them, so a side cannot
+/// tell what the other one goes through; only bodies flow from one into the other, and those have
+/// tests by [`on_every_pair_and_mix`].
 #[allow(unused_macros, reason = "not every test crate has pairs")]
 macro_rules! on_every_pair {
     ($($(#[$attribute:meta])* fn $name:ident($pair:ident) $body:block)*) => {
-        crate::support::on_every_pair! { @side
-            h1_to_h1 H1 H1 Nothing { $($name)* } h1_to_h2c H1 H2c Nothing { $($name)* }
-            h2c_to_h1 H2c H1 Nothing { $($name)* } h2c_to_h2c H2c H2c Nothing { $($name)* }
-            tls_h1_to_h1 H1 H1 Tls { $($name)* } tls_h1_to_h2 H1 H2c Tls { $($name)* }
-            tls_h2_to_h1 H2c H1 Tls { $($name)* } tls_h2_to_h2 H2c H2c Tls { $($name)* }
+        crate::support::on_every_pair! { @pairs { $($name)* }
+            h1_to_h1 H1 H1 Nothing Nothing, h1_to_h2c H1 H2c Nothing Nothing,
+            h2c_to_h1 H2c H1 Nothing Nothing, h2c_to_h2c H2c H2c Nothing Nothing,
+            tls_h1_to_h1 H1 H1 Tls Tls, tls_h1_to_h2 H1 H2c Tls Tls,
+            tls_h2_to_h1 H2c H1 Tls Tls, tls_h2_to_h2 H2c H2c Tls Tls,
         }
         $(
             $(#[$attribute])*
             fn $name($pair: crate::support::Pair) $body
         )*
     };
-    (@side $($module:ident $client:ident $origin:ident $through:ident { $($name:ident)* })*) => {$(
+    (@pairs $names:tt $($module:ident $client:ident $origin:ident $from:ident $to:ident,)*) => {$(
         mod $module {
-            crate::support::on_both_drivers! {
-                $(fn $name(driver) {
-                    super::$name(crate::support::Pair {
-                        driver,
-                        client: crate::support::Speaks::$client,
-                        origin: crate::support::Speaks::$origin,
-                        through: crate::support::Through::$through,
-                    });
-                })*
-            }
+            crate::support::on_every_pair! { @pair $names $client $origin $from $to }
         }
     )*};
+    (@pair { $($name:ident)* } $client:ident $origin:ident $from:ident $to:ident) => {
+        crate::support::on_both_drivers! {
+            $(fn $name(driver) {
+                super::$name(crate::support::Pair {
+                    driver,
+                    client: crate::support::Speaks::$client,
+                    origin: crate::support::Speaks::$origin,
+                    from: crate::support::Through::$from,
+                    to: crate::support::Through::$to,
+                });
+            })*
+        }
+    };
 }
 pub(crate) use on_every_pair;
+
+/// As [`on_every_pair`], and with TLS on one side alone. It doubles the time that a test takes, so it
+/// is for what passes from side to side: bodies, their ends, and who waits for whom.
+#[allow(unused_macros, reason = "not every test crate has pairs")]
+macro_rules! on_every_pair_and_mix {
+    ($($(#[$attribute:meta])* fn $name:ident($pair:ident) $body:block)*) => {
+        crate::support::on_every_pair! { @pairs { $($name)* }
+            tls_h1_to_plain_h1 H1 H1 Tls Nothing, tls_h1_to_h2c H1 H2c Tls Nothing,
+            tls_h2_to_plain_h1 H2c H1 Tls Nothing, tls_h2_to_h2c H2c H2c Tls Nothing,
+            h1_to_tls_h1 H1 H1 Nothing Tls, h1_to_tls_h2 H1 H2c Nothing Tls,
+            h2c_to_tls_h1 H2c H1 Nothing Tls, h2c_to_tls_h2 H2c H2c Nothing Tls,
+        }
+        crate::support::on_every_pair! {
+            $($(#[$attribute])* fn $name($pair) $body)*
+        }
+    };
+}
+pub(crate) use on_every_pair_and_mix;

@@ -1,43 +1,13 @@
 //! What holds whatever client and origin speak: bodies, trailers, filters, retries, timeouts,
 //! mirrors, failures.
 
+mod flow;
+
 use crate::support::{
-    Gate, Message, Reply, ok, on_every_pair, origin, pattern, raw, refused, same_bytes, status,
+    Gate, Message, Reply, on_every_pair, origin, pattern, raw, refused, same_bytes, status,
 };
 
 on_every_pair! {
-    fn bodies_pass_both_ways(pair) {
-        let body = pattern(300_000);
-        let origin = origin().replies(ok(&body));
-        let gateway = pair.gateway_to(&origin).start();
-        let mut client = pair.client(&gateway);
-        for _ in 0..3 {
-            let response = client.posts("/up", &body).expects(200);
-            same_bytes(&response.body, &body);
-        }
-        for request in origin.requests() {
-            assert_eq!((request.method(), request.target()), ("POST", "/up"));
-            same_bytes(&request.body, &body);
-        }
-    }
-
-    fn a_body_of_unknown_length_passes_with_its_trailers(pair) {
-        let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
-                     5\r\nhello\r\n0\r\nx-sum: 7\r\ncontent-type: not/here\r\n\r\n";
-        let origin = origin().replies(raw(reply));
-        let gateway = pair.gateway_to(&origin).start();
-        let mut client = pair.client(&gateway);
-        let response = client
-            .sends("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n")
-            .sends("3\r\nabc\r\n3\r\ndef\r\n0\r\nx-check: 1\r\nhost: b.test\r\n\r\n")
-            .expects(200);
-        assert_eq!(response.text(), "hello");
-        assert_eq!(response.trailers, [("x-sum".to_owned(), "7".to_owned())]);
-        let request = origin.requests().remove(0);
-        assert_eq!(request.text(), "abcdef");
-        assert_eq!(request.trailers, [("x-check".to_owned(), "1".to_owned())]);
-    }
-
     fn requests_without_a_body_have_none(pair) {
         let origin = origin();
         let gateway = pair.gateway_to(&origin).start();
@@ -165,19 +135,6 @@ on_every_pair! {
         assert_eq!(origin.only_request().target(), "/new/x?y=z");
     }
 
-    fn a_response_that_breaks_off_is_not_taken_for_whole(pair) {
-        let origin = origin().replies(
-            raw("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort").resets(),
-        );
-        let gateway = pair.gateway_to(&origin).start();
-        let mut client = pair.client(&gateway);
-        client.gets("/");
-        match client.reply_to("GET") {
-            Ok(whole) => assert_eq!(whole.status(), 502, "{whole}"),
-            Err(cut) => assert!(cut.by_peer(), "{cut}"),
-        }
-    }
-
     fn an_answer_that_is_garbage_is_a_bad_gateway(pair) {
         let origin = origin().replies(raw("HTTP/1.1 two hundred\r\n\r\n"));
         let gateway = pair.gateway_to(&origin).start();
@@ -292,26 +249,6 @@ on_every_pair! {
         assert_eq!(head.status(), 200);
         gate.open();
         assert_eq!(client.reads_body_of(head).text(), "onetwo");
-    }
-
-    fn chunks_pass_as_they_come(pair) {
-        let gates = [Gate::default(), Gate::default()];
-        let origin = origin().replies(
-            Reply::at_once()
-                .sends("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-                .waits_for(&gates[0])
-                .sends("2\r\nbc\r\n")
-                .waits_for(&gates[1])
-                .sends("3\r\ndef\r\n0\r\n\r\n"),
-        );
-        let gateway = pair.gateway_to(&origin).start();
-        let mut client = pair.client(&gateway);
-        client.gets("/").reads_head();
-        assert_eq!(client.reads_bytes(6), b"1\r\na\r\n");
-        gates[0].open();
-        assert_eq!(client.reads_bytes(7), b"2\r\nbc\r\n");
-        gates[1].open();
-        assert_eq!(client.reads_bytes(13), b"3\r\ndef\r\n0\r\n\r\n");
     }
 
     fn too_large_a_body_is_refused(pair) {
