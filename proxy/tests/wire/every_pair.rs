@@ -210,7 +210,7 @@ on_every_pair! {
 
     fn failures_of_our_own_say_what_happened(pair) {
         let (_socket, nobody) = refused();
-        let gateway = pair.gateway().backend("nobody", &[nobody])
+        let gateway = pair.backend_at(pair.gateway(), "nobody", &[nobody])
             .rule("{matches: [{path: {value: /x}}], backendRefs: [{@nobody}]}")
             .rule("{matches: [{path: {value: /none}}]}")
             .start();
