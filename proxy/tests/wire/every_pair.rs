@@ -1,6 +1,7 @@
 //! What holds whatever client and origin speak: bodies, trailers, filters, retries, timeouts,
 //! mirrors, failures.
 
+mod bodies;
 mod flow;
 
 use crate::support::{
