@@ -3,6 +3,7 @@
 
 mod bodies;
 mod flow;
+mod timeouts;
 
 use crate::support::{
     Gate, Message, Reply, on_every_pair, origin, pattern, raw, refused, same_bytes, status,
