@@ -3,6 +3,7 @@
 
 mod bodies;
 mod flow;
+mod retries;
 mod timeouts;
 
 use crate::support::{

@@ -1,0 +1,96 @@
+//! Which failures are retried, how often, and where.
+
+use crate::support::{
+    Gate, Message, Origin, Reply, on_every_pair, origin, pattern, refused, status,
+};
+
+const RETRY: &str = "{retry: {attempts: 2, codes: [503], backoff: 10ms}, backendRefs: [{@origin}]}";
+
+/// How many requests came for a path.
+fn tries_of(origin: &Origin, path: &str) -> usize {
+    let requests = origin.requests();
+    let targets = requests.iter().map(Message::target);
+    targets.filter(|target| *target == path).count()
+}
+
+on_every_pair! {
+    fn a_refused_connection_is_tried_at_another_endpoint(pair) {
+        let origin = origin();
+        let (_socket, nobody) = refused();
+        let both = [nobody, pair.before(origin.address())];
+        let gateway = pair.backend_at(pair.gateway(), "both", &both)
+            .rule("{backendRefs: [{@both}]}")
+            .start();
+        let mut client = pair.client(&gateway);
+        for _ in 0..8 {
+            client.posts("/", "once").expects(200);
+        }
+        assert_eq!(origin.requests().len(), 8);
+    }
+
+    fn listed_codes_alone_are_retried_and_the_last_one_is_returned(pair) {
+        let origin = origin()
+            .replies_to("/500", status(500))
+            .replies_to("/503", status(503))
+            .replies_to("/large", status(503));
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(RETRY)
+            .start();
+        let mut client = pair.client(&gateway);
+        client.gets("/500").expects(500);
+        assert_eq!(tries_of(&origin, "/500"), 1);
+        client.gets("/503").expects(503);
+        assert_eq!(tries_of(&origin, "/503"), 3);
+        // Too large to keep.
+        client.posts("/large", pattern(1 << 20)).expects(503);
+        assert_eq!(tries_of(&origin, "/large"), 1);
+    }
+
+    fn nothing_is_retried_once_the_answer_has_begun(pair) {
+        let cut = Reply::at_once()
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            .stalls();
+        let origin = origin().replies(cut);
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(RETRY)
+            .start();
+        let mut client = pair.client(&gateway);
+        client.gets("/");
+        assert_eq!(client.reads_head().status(), 200);
+        assert_eq!(client.reads_bytes(4), b"half");
+        origin.stop();
+        client.expects_end();
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn nothing_is_retried_unasked_once_an_origin_may_have_acted(pair) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().resets());
+        let gateway = pair.gateway_to(&origin).start();
+        pair.client(&gateway).posts("/", "once").expects(502);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn the_budget_keeps_retries_from_making_an_outage(pair) {
+        let gate = Gate::default();
+        let fail = Reply::at_once()
+            .waits_for(&gate)
+            .sends("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+        let origin = origin().replies(fail);
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule("{retry: {attempts: 1, codes: [503], backoff: 500ms}, backendRefs: [{@origin}]}")
+            .policy("retryBudget: {percent: 20, floor: 2}")
+            .policy("ejection: {consecutiveFailures: 1000}")
+            .start();
+        let mut clients: Vec<_> = (0..30).map(|_| pair.client(&gateway)).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(30);
+        gate.open();
+        for client in &mut clients {
+            client.expects(503);
+        }
+        let retries = origin.requests().len() - 30;
+        assert!(retries <= 8, "{retries} retries of 30 requests in flight, 20 % are allowed");
+    }
+}
