@@ -2,6 +2,7 @@
 //! mirrors, failures.
 
 mod bodies;
+mod failures;
 mod flow;
 mod retries;
 mod timeouts;

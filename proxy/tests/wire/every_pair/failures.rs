@@ -1,0 +1,66 @@
+//! What origins and clients do wrong, beyond what one line of a table says.
+
+use crate::support::{Reply, on_every_pair, origin, raw};
+
+on_every_pair! {
+    fn half_a_head_is_a_bad_gateway(pair) {
+        let origin = origin().replies(raw("HTTP/1.1 200 OK\r\nContent-Le").closes());
+        let gateway = pair.gateway_to(&origin).start();
+        pair.client(&gateway).gets("/").expects(502);
+    }
+
+    fn an_origin_that_leaves_at_once_is_a_bad_gateway_or_none(pair) {
+        for leaves in [Reply::at_once().closes(), Reply::at_once().resets()] {
+            let origin = origin().on_accept(leaves);
+            let gateway = pair.gateway_to(&origin).start();
+            let answer = pair.client(&gateway).gets("/").reads();
+            assert!(matches!(answer.status(), 502 | 503), "{answer}");
+        }
+    }
+
+    fn a_body_until_close_that_ends_by_a_reset_never_looks_whole(pair) {
+        let origin = origin().replies(raw("HTTP/1.1 200 OK\r\n\r\nhalf").resets());
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        match client.gets("/").reply_to("GET") {
+            Ok(whole) => assert_eq!(whole.status(), 502, "{whole}"),
+            Err(cut) => assert!(cut.by_peer(), "{cut}"),
+        }
+    }
+
+    fn a_flood_of_interim_responses_ends(pair) {
+        let flood = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(5_000);
+        let origin = origin().replies(raw(flood).stalls());
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/");
+        loop {
+            match client.reply_to("GET") {
+                Ok(answer) if answer.status() == 103 => {}
+                Ok(answer) => break assert_eq!(answer.status(), 502),
+                Err(cut) => break assert!(cut.by_peer(), "{cut}"),
+            }
+        }
+        origin.waits_for_hangup();
+    }
+
+    fn a_client_that_leaves_takes_its_upstream_request_along(pair) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/");
+        origin.waits_for_requests(1);
+        client.resets();
+        origin.waits_for_hangup();
+    }
+
+    fn a_client_that_leaves_in_an_answer_takes_it_along(pair) {
+        let begun = Reply::at_once().sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+        let origin = origin().replies(begun.stalls());
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.gets("/").reads_head();
+        client.resets();
+        origin.waits_for_hangup();
+    }
+}
