@@ -4,6 +4,7 @@
 mod bodies;
 mod failures;
 mod flow;
+mod mirrors;
 mod retries;
 mod timeouts;
 
