@@ -3,6 +3,7 @@
 
 mod bodies;
 mod failures;
+mod filters;
 mod flow;
 mod mirrors;
 mod retries;
