@@ -1,4 +1,4 @@
-//! What an idle keep-alive connection costs in memory, measured on the process as it ships:
+//! What idle connections and streams at rest cost in memory, measured on the process as it ships:
 //!
 //! `cargo test --release -p proxy --test idle_memory -- --ignored --nocapture`
 
@@ -13,7 +13,7 @@ mod support;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use support::frames::{DATA, END_STREAM, HEADERS, Peer, get};
+use support::frames::{ACK, DATA, END_STREAM, HEADERS, PING, Peer, frame, get, post};
 use support::pki::authority;
 use support::{Client, Gateway, gateway, on_both_drivers, origin, tls};
 
@@ -37,6 +37,15 @@ const H2_CONNECTIONS: usize = 1_000;
 /// Bytes that an idle connection of HTTP/2 may cost: 28 KB, as in the bench, and a quarter for what is
 /// left of a burst.
 const H2_BAR: u64 = 35_000;
+
+/// With [`H2_STREAMS`] on each, fewer streams than an endpoint may have connections: 1 024.
+const H2_STREAM_CONNECTIONS: usize = 20;
+
+const H2_STREAMS: usize = 50;
+
+/// Bytes that a stream may cost whose request waits for its body, with the connection to its origin:
+/// 21.4 KB were measured, and a quarter.
+const H2_STREAM_BAR: u64 = 26_750;
 
 /// Longest wait for memory to settle.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -102,6 +111,11 @@ fn h2_clients(gateway: &Gateway, count: usize) -> Vec<Peer> {
     clients
 }
 
+/// Streams of a client after its first.
+fn streams() -> impl Iterator<Item = u32> {
+    (3..).step_by(2).take(H2_STREAMS)
+}
+
 on_both_drivers! {
     #[ignore = "measures: run it on a release build, as said above"]
     fn an_idle_connection_costs_little(driver) {
@@ -150,5 +164,36 @@ on_both_drivers! {
             assert_eq!(client.next_of(HEADERS).stream, 3);
         }
         assert!(each <= H2_BAR, "{each} bytes, not {H2_BAR}");
+    }
+
+    #[ignore = "measures: run it on a release build, as said above"]
+    fn a_stream_that_waits_for_its_body_costs_little(driver) {
+        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .limits("keepAliveTimeout: 1h, bodyIdleTimeout: 1h")
+            .start();
+        let mut clients = h2_clients(&gateway, H2_STREAM_CONNECTIONS);
+        let before = settled(&gateway);
+        for client in &mut clients {
+            client.sends(streams().flat_map(post).collect::<Vec<_>>());
+            // Its answer comes after what was said before it has been taken in.
+            client.sends(frame(PING, 0, 0, &[0; 8]));
+            assert_eq!(client.next_of(PING).flags, ACK);
+        }
+        let after = settled(&gateway);
+        let count = H2_STREAM_CONNECTIONS * H2_STREAMS;
+        let each = after.saturating_sub(before) / count as u64;
+        eprintln!("{each} bytes for each of {count} streams ({before} before, {after} after)");
+        for client in &mut clients {
+            let ends = streams().flat_map(|stream| frame(DATA, END_STREAM, stream, b""));
+            client.sends(ends.collect::<Vec<_>>());
+            for _ in streams() {
+                // In the static table, 200.
+                assert_eq!(client.next_of(HEADERS).payload.first(), Some(&0x88));
+            }
+        }
+        assert!(each <= H2_STREAM_BAR, "{each} bytes, not {H2_STREAM_BAR}");
     }
 }
