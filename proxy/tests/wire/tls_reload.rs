@@ -79,11 +79,6 @@ on_both_drivers! {
         assert!(client.was_shown(&before));
     }
 
-    fn no_stream_fails_while_certificates_rotate(driver) {
-        rotate(driver, 20);
-    }
-
-    #[ignore = "takes a minute"]
     fn no_stream_fails_over_two_hundred_rotations(driver) {
         rotate(driver, 200);
     }
