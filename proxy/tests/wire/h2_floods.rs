@@ -17,7 +17,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 /// Frames that cost their sender nothing.
 pub(crate) struct Flood {
     pub(crate) name: &'static str,
-    /// What the gateway calls it.
+    /// What the gateway calls it, or HTTP/2 where the `h2` crate ends it.
     cause: &'static str,
     /// The n-th piece of it.
     nth: fn(u32) -> Vec<u8>,
@@ -31,7 +31,7 @@ impl Flood {
 }
 
 /// All of them.
-pub(crate) const FLOODS: [&Flood; 11] = [
+pub(crate) const FLOODS: [&Flood; 12] = [
     &RAPID_RESET,
     &OWN_RESETS,
     &PINGS,
@@ -43,6 +43,7 @@ pub(crate) const FLOODS: [&Flood; 11] = [
     &EMPTY_CONTINUATIONS,
     &WINDOW_UPDATES,
     &PRIORITIES,
+    &HPACK_BOMB,
 ];
 
 /// CVE-2023-44487.
@@ -132,6 +133,27 @@ const PRIORITIES: Flood = Flood {
     cause: "priorities",
     nth: |_| frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 16]),
 };
+
+/// CVE-2016-6581: a field of 4 KB that every further byte repeats.
+const HPACK_BOMB: Flood = Flood {
+    name: "HPACK bomb",
+    cause: "enhance_your_calm",
+    nth: |nth| {
+        let stream = nth * 2 + 1;
+        let mut head = block(&request("GET"));
+        if nth == 0 {
+            let mut field = block(&[("x", &"a".repeat(4_000))]);
+            field[0] = LITERAL_THAT_IS_KEPT;
+            head.extend(field);
+        }
+        head.resize(16_384, INDEXED_BY_62);
+        frame(HEADERS, END_STREAM | END_HEADERS, stream, &head)
+    },
+};
+
+// RFC 7541 section 6.1 and 6.2.1; 62 (0x3e) is the newest field of the dynamic table.
+const INDEXED_BY_62: u8 = 0x80 | 0x3e;
+const LITERAL_THAT_IS_KEPT: u8 = 0x40;
 
 on_both_drivers! {
     fn rapid_reset(driver) {
@@ -233,6 +255,12 @@ on_both_drivers! {
         while peer.next().is_some() {}
     }
 
+    fn hpack_bomb(driver) {
+        let gateway = overrun(driver, &HPACK_BOMB);
+        let reason = format!("reason=\"{}\"", HPACK_BOMB.cause);
+        waits_for_count(&gateway, "gateway_http2_errors_total", &reason, 1.0);
+    }
+
     fn crumbs_of_a_cookie_are_counted_one_by_one(driver) {
         let (origin, gateway) = start(driver);
         let mut peer = Peer::client(gateway.address());
@@ -284,8 +312,13 @@ fn assert_served(gateway: &Gateway) {
     gateway.client().gets("/").expects(200);
 }
 
-/// Sends a flood until the gateway has enough of it, while a neighbour on the same shard is served.
+/// A flood of frames that the guard counts.
 fn flood(driver: Driver, flood: &Flood) {
+    assert_ended_for(&overrun(driver, flood), flood.cause);
+}
+
+/// Sends a flood until the gateway has enough of it, while a neighbour on the same shard is served.
+fn overrun(driver: Driver, flood: &Flood) -> Gateway {
     let (_origin, gateway) = start(driver);
     let mut neighbour = gateway.client();
     neighbour.gets("/").expects(200);
@@ -294,12 +327,12 @@ fn flood(driver: Driver, flood: &Flood) {
     peer.sends(flood.bytes());
     neighbour.gets("/").expects(200);
     assert_eq!(peer.expects_goaway(), ENHANCE_YOUR_CALM);
-    assert_ended_for(&gateway, flood.cause);
     assert!(
         gateway.resident_bytes() < before + BOUND,
         "memory of a flood is kept"
     );
     neighbour.gets("/").expects(200);
+    gateway
 }
 
 /// The gateway says that it has ended one connection, and why.

@@ -38,7 +38,7 @@ fn at_every_level(
 
 /// An address that takes no connection and refuses none: there is one in its queue, which is full
 /// with that.
-fn full() -> (Socket, TcpStream, SocketAddr) {
+pub(super) fn full() -> (Socket, TcpStream, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     socket.bind(&any.into()).expect("a free port");

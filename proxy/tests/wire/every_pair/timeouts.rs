@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::request_limits::full;
 use crate::support::{Gate, Reply, Tally, on_every_pair, origin, raw};
 
 const HEAD_AND_HALF: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf";
@@ -31,6 +32,18 @@ on_every_pair! {
         assert_eq!(idle.expects_broken_response().status(), 200);
         assert_eq!(request.expects_broken_response().status(), 200);
         origin.waits_for_hangup();
+    }
+
+    fn a_connection_that_is_not_taken_has_an_end(pair) {
+        let (_socket, _queued, address) = full();
+        let gateway = pair.backend_at(pair.gateway(), "origin", &[address])
+            .rule("{backendRefs: [{@origin}]}")
+            .limits("connectTimeout: 300ms")
+            .start();
+        let mut client = pair.client(&gateway);
+        let begun = Instant::now();
+        client.gets("/").expects(503);
+        assert!(begun.elapsed() >= Duration::from_millis(300), "after {:?}", begun.elapsed());
     }
 
     fn waits_for_a_body_have_an_end(pair) {
