@@ -13,7 +13,7 @@ use http::Request;
 use rand::RngExt;
 
 use crate::channel::Channel;
-use crate::config::{Cluster, ClusterIndex, Protocol};
+use crate::config::{Cluster, ClusterIndex, Protection, Protocol};
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{self, Persist};
 use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
@@ -136,8 +136,9 @@ impl<'a> Exchange<'a> {
 
     fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Drawn<'a>) {
         let copy = Rc::new(Shared::default());
-        let protocol = matched.rule.protocol_to(self.snapshot.cluster(index));
-        let Some(head) = self.copy_head(protocol, drawn, &copy) else {
+        let target = self.snapshot.cluster(index);
+        let protocol = matched.rule.protocol_to(target);
+        let Some(head) = self.copy_head((protocol, &target.protection), drawn, &copy) else {
             return;
         };
         let framed = matches!(head, CopyHead::AmongBytes);
@@ -166,12 +167,12 @@ impl<'a> Exchange<'a> {
     /// Writes the head of a copy. `None` where what the target speaks cannot carry it.
     fn copy_head(
         &mut self,
-        protocol: Protocol,
+        (protocol, over): (Protocol, &Protection),
         drawn: Drawn<'a>,
         copy: &Shared,
     ) -> Option<CopyHead> {
         if protocol == Protocol::Http2 {
-            let head = self.make_head(drawn, Switch::Ignored).ok()?;
+            let head = self.make_head(drawn, over, Switch::Ignored).ok()?;
             return Some(CopyHead::Apart(Box::new(head)));
         }
         self.encode_head(drawn);

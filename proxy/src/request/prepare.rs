@@ -131,19 +131,21 @@ impl<'a> Exchange<'a> {
             None => self.encode_head(drawn),
             Some(stream) => {
                 self.work.to_upstream.clear();
-                stream.put_request(self.make_head(drawn, stream.switch())?);
+                let over = &drawn.cluster.protection;
+                stream.put_request(self.make_head(drawn, over, stream.switch())?);
             }
         }
         Ok(())
     }
 
-    /// The request's head as HTTP/2.
+    /// The request's head as HTTP/2, for who is protected like this.
     pub(crate) fn make_head(
         &self,
         drawn: Drawn<'a>,
+        over: &Protection,
         switch: Switch,
     ) -> Result<http::Request<()>, Failure> {
-        let scheme = match drawn.cluster.protection {
+        let scheme = match over {
             Protection::Plain => http::uri::Scheme::HTTP,
             Protection::Tls(_) | Protection::Unusable => http::uri::Scheme::HTTPS,
         };

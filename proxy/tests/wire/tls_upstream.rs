@@ -141,6 +141,24 @@ on_both_drivers! {
         assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTPS]);
     }
 
+    fn a_copy_says_what_it_goes_over_itself(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("origin", &[origin.address()])
+            .backend("copy", &[out_of_tls(address, &ca.server(&["a.test"]), &["h2"])])
+            .speaks("copy", "H2C")
+            .backend_tls("copy", BY_HOSTNAME)
+            .rule(
+                "{filters: [{type: RequestMirror, requestMirror: {backendRef: {@copy}}}], \
+                 backendRefs: [{@origin}]}",
+            )
+            .start();
+        assert_eq!(method_and_scheme(&listener, &gateway), [INDEXED_GET, INDEXED_HTTPS]);
+    }
+
     fn any_of_the_alternative_names_will_do(driver) {
         let ca = authority("ca");
         let names = format!(
