@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
+use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_parser::x509::X509Name;
 use xds::model::Der;
 
 use crate::limits::CLIENT_CERTIFICATE_BYTES;
@@ -18,7 +20,7 @@ pub struct ClientCertificate {
     /// SHA-256 of the certificate in hexadecimal.
     pub fingerprint: Box<str>,
     /// The value of `x-forwarded-client-cert`, in Envoy's form: `Hash`, `Subject` (RFC 4514), and each
-    /// `URI` and `DNS` of the subject's alternative names.
+    /// `URI` and `DNS` of the subject's alternative names. Empty where nobody vouches for them.
     pub forwarded: Box<str>,
 }
 
@@ -41,12 +43,13 @@ impl ClientCertificate {
         let (certificate, others) = chain.split_first()?;
         let verified = verifier.verify_client_cert(certificate, others, UnixTime::now());
         let fingerprint = Der::new(certificate).fingerprint();
+        let (trust, forwarded) = match verified {
+            Ok(_) => (Trusted::Verified, forwarded(&fingerprint, certificate)),
+            Err(_) => (Trusted::Unverified, String::new()),
+        };
         Some(Self {
-            trust: match verified {
-                Ok(_) => Trusted::Verified,
-                Err(_) => Trusted::Unverified,
-            },
-            forwarded: forwarded(&fingerprint, certificate).into(),
+            trust,
+            forwarded: forwarded.into(),
             fingerprint: fingerprint.into(),
         })
     }
@@ -65,8 +68,10 @@ impl ClientCertificate {
 
 fn forwarded(fingerprint: &str, certificate: &CertificateDer<'_>) -> String {
     let mut value = format!("Hash={fingerprint}");
-    if let Ok((_, parsed)) = X509Certificate::from_der(certificate) {
-        push_element("Subject", &parsed.subject().to_string(), &mut value);
+    if let Ok((_, parsed)) = X509Certificate::from_der(certificate)
+        && let Some(subject) = distinguished_name(parsed.subject())
+    {
+        push_element("Subject", &subject, &mut value);
     }
     if let Ok(parsed) = webpki::EndEntityCert::try_from(certificate) {
         for uri in parsed.valid_uri_names() {
@@ -77,6 +82,42 @@ fn forwarded(fingerprint: &str, certificate: &CertificateDer<'_>) -> String {
         }
     }
     value
+}
+
+/// A name as RFC 4514 section 2 writes it, the most specific part first; `None` where a part is no
+/// text.
+fn distinguished_name(name: &X509Name<'_>) -> Option<String> {
+    let parts: Vec<_> = name.iter_rdn().collect();
+    let mut text = String::new();
+    for part in parts.into_iter().rev() {
+        for (nth, attribute) in part.iter().enumerate() {
+            if !text.is_empty() {
+                text.push(if nth == 0 { ',' } else { '+' });
+            }
+            let kind = attribute.attr_type();
+            match oid2abbrev(kind, oid_registry()) {
+                Ok(known) => text.push_str(known),
+                Err(_) => text.push_str(&kind.to_id_string()),
+            }
+            text.push('=');
+            push_value(attribute.as_str().ok()?, &mut text);
+        }
+    }
+    Some(text)
+}
+
+/// Appends a value, so that it cannot be taken for several (RFC 4514 section 2.4).
+fn push_value(value: &str, text: &mut String) {
+    let last = value.chars().count().saturating_sub(1);
+    for (nth, character) in value.chars().enumerate() {
+        let is_special = matches!(character, '"' | '+' | ',' | ';' | '<' | '>' | '\\' | '=')
+            || (nth == 0 && matches!(character, ' ' | '#'))
+            || (nth == last && character == ' ');
+        if is_special {
+            text.push('\\');
+        }
+        text.push(character);
+    }
 }
 
 /// Appends an element, unless the line gets too long for a backend: quoted where it could be taken
@@ -108,7 +149,7 @@ fn push_element(key: &str, text: &str, value: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::push_element;
+    use super::{push_element, push_value};
     use crate::limits::CLIENT_CERTIFICATE_BYTES;
 
     fn pushed(key: &str, text: &str) -> String {
@@ -133,6 +174,19 @@ mod tests {
             pushed("Subject", "ü\r\n"),
             "Hash=00;Subject=\\C3\\BC\\0D\\0A"
         );
+    }
+
+    #[test]
+    fn a_value_cannot_be_taken_for_several() {
+        let written = |value: &str| {
+            let mut text = String::new();
+            push_value(value, &mut text);
+            text
+        };
+        assert_eq!(written("web"), "web");
+        assert_eq!(written("x, O=admins"), "x\\, O\\=admins");
+        assert_eq!(written(" #a+b "), "\\ #a\\+b\\ ");
+        assert_eq!(written("#a\\"), "\\#a\\\\");
     }
 
     #[test]
