@@ -96,8 +96,8 @@ async fn shake_hands<'l, 'a>(
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_frame_size(H2_FRAME_BYTES)
         .max_header_list_size(limits.head_bytes)
-        // The guard judges resets.
-        .max_pending_accept_reset_streams(H2_RESETS_PER_SECOND as usize)
+        // The guard judges resets, by the second: as many again may come as the next one begins.
+        .max_pending_accept_reset_streams(2 * H2_RESETS_PER_SECOND as usize)
         .max_send_buffer_size(H2_SEND_BYTES)
         .enable_connect_protocol();
     let mut shaking = pin!(builder.handshake(link.io()));

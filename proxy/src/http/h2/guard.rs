@@ -176,6 +176,12 @@ impl Guard {
         self.counts.is_leaving
     }
 
+    /// Who the peer is.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        self.peer
+    }
+
     /// How many heads began, the present one included.
     #[must_use]
     pub fn heads(&self) -> u64 {

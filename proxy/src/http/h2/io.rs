@@ -368,8 +368,11 @@ impl<'a> Link<'a> {
         let (preface, heads) = (guard.preface_left(), guard.heads());
         let buffer = &mut reading.buffer;
         let received = guard.received(buffer.filled(), self.began.elapsed());
-        let heads = guard.heads().saturating_sub(heads);
-        reading.ration.read(buffer.len(), heads);
+        // A server answers what we asked for, and no more.
+        if guard.peer() == Peer::Client {
+            let heads = guard.heads().saturating_sub(heads);
+            reading.ration.read(buffer.len(), heads);
+        }
         if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));

@@ -36,13 +36,18 @@ impl Default for Ration {
 }
 
 impl Ration {
-    /// So many bytes were read, and so many heads begin in them.
+    /// So many bytes were read, and so many heads begin in them: anywhere, so that a turn has its
+    /// number of them on average, and more where other frames lie behind them.
     pub(super) fn read(&mut self, bytes: usize, heads: u64) {
         let heads = usize::try_from(heads).unwrap_or(usize::MAX);
         self.share = match bytes.saturating_mul(H2_HEADS_PER_TURN).checked_div(heads) {
             Some(share) if heads > H2_HEADS_PER_TURN => share.max(1),
             _ => usize::MAX,
         };
+        if self.share == usize::MAX && self.exceeded_in.is_none() {
+            // What a burst left of its share is no limit for those who come later.
+            self.left = usize::MAX;
+        }
         self.left = self.left.min(self.share);
     }
 
@@ -103,9 +108,23 @@ mod tests {
         let mut ration = Ration::default();
         ration.read(1_000, 4 * FEW);
         assert_eq!(ration.take(200, 7), Allowed::Now(200));
+        ration.read(1_000, 4 * FEW);
+        assert_eq!(ration.take(1_000, 7), Allowed::Now(50));
+        assert_eq!(ration.take(950, 7), Allowed::NextTurn);
+        assert_eq!(ration.take(950, 8), Allowed::Now(250));
+    }
+
+    #[test]
+    fn a_burst_that_is_over_limits_nobody() {
+        let mut ration = Ration::default();
+        ration.read(1_000, 4 * FEW);
+        for turn in 0..4 {
+            assert_eq!(ration.take(250, turn), Allowed::Now(250));
+            if turn < 3 {
+                assert_eq!(ration.take(1, turn), Allowed::NextTurn);
+            }
+        }
         ration.read(100, 1);
-        assert_eq!(ration.take(100, 7), Allowed::Now(50));
-        assert_eq!(ration.take(50, 7), Allowed::NextTurn);
-        assert_eq!(ration.take(50, 8), Allowed::Now(50));
+        assert_eq!(ration.take(100, 3), Allowed::Now(100));
     }
 }
