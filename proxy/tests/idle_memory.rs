@@ -34,9 +34,9 @@ const TLS_BAR: u64 = 7 * 1024;
 
 const H2_CONNECTIONS: usize = 1_000;
 
-/// Bytes that an idle connection of HTTP/2 may cost: 28 KB, as in the bench, and a quarter for what is
-/// left of a burst.
-const H2_BAR: u64 = 35_000;
+/// Bytes that an idle connection of HTTP/2 may cost: 25 KB, and a quarter for what is left of a
+/// burst.
+const H2_BAR: u64 = 31_250;
 
 /// With [`H2_STREAMS`] on each, fewer streams than an endpoint may have connections: 1 024.
 const H2_STREAM_CONNECTIONS: usize = 20;

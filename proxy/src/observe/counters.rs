@@ -405,7 +405,7 @@ pub struct ShardCounters {
     pub handshakes: Handshakes,
     /// HTTP/2 connections ended because of what their peer did too often.
     pub abuses: Abuses,
-    /// HTTP/2 connections of clients ended because of what RFC 9113 forbids.
+    /// HTTP/2 connections of clients that the `h2` crate ended.
     pub http2_errors: Http2Errors,
     /// Requests refused under overload.
     pub shed: Counter,

@@ -234,6 +234,7 @@ on_both_drivers! {
             next(&reports, |report| report == line.as_bytes());
         }
         let handshakes = origin.handshakes();
+        assert_eq!(handshakes.len(), 2);
         assert!(handshakes.iter().all(|handshake| handshake.sni.as_deref() == Some("a.test")));
     }
 

@@ -145,7 +145,8 @@ impl Scrape<'_> {
         let abuses = shards().flat_map(|shard| shard.abuses.iter());
         let abuses = abuses.map(|(it, n)| (it.reason(), n));
         by_reason(out, "http2_abuses", help, abuses);
-        let help = "HTTP/2 connections of clients ended for what the protocol forbids.";
+        let help = "HTTP/2 connections of clients ended for what the protocol forbids, or for \
+            heads that unpack to too much, by error code.";
         let errors = shards().flat_map(|shard| shard.http2_errors.iter());
         by_reason(out, "http2_errors", help, errors);
         let failed = self.sum(|shard| shard.accept_errors.value());

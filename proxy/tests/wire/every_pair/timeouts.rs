@@ -18,7 +18,7 @@ on_every_pair! {
             .rule("{name: head, matches: [{path: {value: /head}}], backendRefs: [{@origin}]}")
             .rule("{name: idle, matches: [{path: {value: /idle}}], backendRefs: [{@origin}]}")
             .rule(
-                "{matches: [{path: {value: /request}}], timeouts: {request: 1s}, \
+                "{matches: [{path: {value: /request}}], timeouts: {request: 3s}, \
                  backendRefs: [{@origin}]}",
             )
             .policy_of("HTTPRoute/route-0/head", "limits: {responseHeadTimeout: 300ms}")
@@ -54,19 +54,20 @@ on_every_pair! {
             .policy_of("HTTPRoute/route-0/idle", "limits: {bodyIdleTimeout: 300ms}")
             .policy_of(
                 "HTTPRoute/route-0/rate",
-                "limits: {bodyIdleTimeout: 300ms, bodyMinRate: 100000}",
+                "limits: {bodyIdleTimeout: 1500ms, bodyMinRate: 100000}",
             )
             .start();
         let [mut idle, mut slow] = std::array::from_fn(|_| pair.client(&gateway));
         idle.sends("POST /idle HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhalf");
         slow.sends("POST /rate HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n");
         let begun = Instant::now();
-        // Never idle for long, and always too slow.
-        while begun.elapsed() < Duration::from_millis(700) {
+        // Never idle for long, and always too slow; the rate counts from where idleness would end it.
+        while begun.elapsed() < Duration::from_millis(2_500) {
             slow.sends("x");
-            std::thread::park_timeout(Duration::from_millis(50));
+            std::thread::park_timeout(Duration::from_millis(100));
         }
         slow.expects(408);
+        assert!(begun.elapsed() < Duration::from_millis(3_900), "it was the silence that ended it");
         idle.expects(408);
         origin.waits_for_requests(2);
         origin.waits_for_hangup();

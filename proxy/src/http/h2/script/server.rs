@@ -1,4 +1,5 @@
-//! The server of a script: over the adapter as the gateway uses it, and behind it an echo.
+//! The server of a script: over the adapter, without what waits for the rest of a read before it
+//! begins a request, and behind it an echo.
 
 use std::future::poll_fn;
 use std::pin::pin;
