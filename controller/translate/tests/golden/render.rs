@@ -27,17 +27,11 @@ pub(crate) fn translation(translation: &Translation) -> String {
     out
 }
 
-/// Of Gateways that ask for something.
 fn infrastructure(out: &mut String, infrastructure: &BTreeMap<ObjectName, Infrastructure>) {
-    let plain = Infrastructure::default();
-    let mut asking = infrastructure
-        .iter()
-        .filter(|(_, it)| **it != plain)
-        .peekable();
-    if asking.peek().is_some() {
+    if !infrastructure.is_empty() {
         line(out, 0, "\ninfrastructure");
     }
-    for (name, asked) in asking {
+    for (name, asked) in infrastructure {
         line(out, 1, format_args!("Gateway {name}"));
         for (key, value) in &asked.labels {
             line(out, 2, format_args!("label {key}: {value}"));
