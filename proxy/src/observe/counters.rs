@@ -19,6 +19,7 @@ use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
 use crate::policy::jwt::{Proof, Refusal};
 use crate::shard::interned::Interned;
+use crate::tls::UpstreamTlsFailure;
 
 /// A number that grows, written by one thread.
 #[derive(Debug, Default)]
@@ -189,6 +190,12 @@ impl Zero for Gauge {
     }
 }
 
+impl Zero for UpstreamTlsFailures {
+    fn zero(&self) {
+        self.0.iter().for_each(Counter::reset);
+    }
+}
+
 impl Zero for Histogram {
     fn zero(&self) {
         self.reset();
@@ -233,6 +240,27 @@ blocks! {
         connected: Counter,
         /// Connections that could not be had.
         failed_connects: Counter,
+        /// Connections that TLS came to nothing on.
+        tls_failures: UpstreamTlsFailures,
+    }
+}
+
+/// Counts by why TLS with an endpoint came to nothing.
+#[derive(Debug, Default)]
+pub struct UpstreamTlsFailures([Counter; UpstreamTlsFailure::ALL.len()]);
+
+impl UpstreamTlsFailures {
+    /// Counts one.
+    pub fn count(&self, why: UpstreamTlsFailure) {
+        if let Some(counter) = self.0.get(why as usize) {
+            counter.increment();
+        }
+    }
+
+    /// How many there were for this cause.
+    #[must_use]
+    pub fn of(&self, why: UpstreamTlsFailure) -> u64 {
+        self.0.get(why as usize).map_or(0, Counter::value)
     }
 }
 

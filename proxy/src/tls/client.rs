@@ -244,32 +244,6 @@ fn is_under(name: &str, suffix: &str) -> bool {
     below.eq_ignore_ascii_case(suffix) && above.len() > 1 && above.ends_with('.')
 }
 
-/// What a failed handshake means, for whoever looks for its cause in a log.
-#[must_use]
-pub(crate) fn reason(error: &SessionError) -> &'static str {
-    let SessionError::Tls(error) = error else {
-        return "the session ended early";
-    };
-    match error {
-        Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => "its certificate is for another name",
-        Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        ) => "nobody whom the policy trusts vouches for its certificate",
-        Error::InvalidCertificate(
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. },
-        ) => "its certificate is not valid at this time",
-        Error::InvalidCertificate(_) => "its certificate is not acceptable",
-        Error::AlertReceived(_) => "it refused the handshake",
-        Error::NoApplicationProtocol => "it speaks none of our protocols",
-        _ => "it does not speak TLS as we do",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::is_under;

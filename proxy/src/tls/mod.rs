@@ -13,12 +13,13 @@ pub mod client_hello;
 pub(crate) mod roots;
 mod server;
 pub mod session;
+mod upstream_failure;
 
 pub use client::UpstreamTls;
-pub(crate) use client::reason;
 pub use client_auth::TrustDomain;
 pub use client_certificate::{ClientCertificate, FORWARDED_CLIENT_CERT, Trusted};
 pub use server::{ServerTls, TlsError};
+pub use upstream_failure::UpstreamTlsFailure;
 
 /// Keys for the tickets of one trust domain: they change every six hours, and what was sealed with
 /// the ones before is still opened.

@@ -16,7 +16,7 @@ use xds::model::{
     TlsClient, TlsServer, TlsVersion,
 };
 
-use super::client::reason;
+use super::UpstreamTlsFailure;
 use super::pki::{Authority, Credential, authority, itself, subject};
 use super::sample::{End, meet};
 use super::session::{Session, SessionError};
@@ -135,7 +135,7 @@ fn the_certificate_goes_by_the_name_then_by_order() {
             .map(drop)
             .expect_err("the wrong name");
         assert_eq!(
-            reason(&error),
+            UpstreamTlsFailure::from(&error).detail(),
             "its certificate is for another name",
             "{name}"
         );
@@ -395,7 +395,7 @@ fn a_backend_has_to_be_who_the_policy_says() {
         (expired, "its certificate is not valid at this time"),
     ] {
         let error = reaches(&upstream, &backend(&pair, None)).expect_err("nobody we know");
-        assert_eq!(reason(&error), why);
+        assert_eq!(UpstreamTlsFailure::from(&error).detail(), why);
     }
 }
 
@@ -409,7 +409,10 @@ fn a_root_may_vouch_for_itself_while_it_is_valid() {
     let upstream = upstream(&another_name, &[], None);
     let error = reaches(&upstream, &backend(&another_name.itself(), None));
     let error = error.expect_err("another name");
-    assert_eq!(reason(&error), "its certificate is for another name");
+    assert_eq!(
+        UpstreamTlsFailure::from(&error).detail(),
+        "its certificate is for another name"
+    );
 }
 
 #[test]

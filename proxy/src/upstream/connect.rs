@@ -11,7 +11,8 @@ use crate::net::{Buffer, HandshakeError, Stream};
 use crate::policy::proxy_protocol::{self, Endpoints, Version};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
-use crate::tls::{self, session::Session};
+use crate::tls::UpstreamTlsFailure;
+use crate::tls::session::Session;
 
 use super::h2;
 use super::pool::Connection;
@@ -111,9 +112,10 @@ pub(crate) async fn connect(
                 .map_err(|_| FailureKind::UpstreamTlsUnset)?;
             Box::pin(secure(shard, endpoint, &mut stream, session, until)).await?;
             if wanted.speaks == Some(Alpn::H2) && !agreed_on(&stream, Alpn::H2) {
-                let detail = "it did not agree to HTTP/2 (ALPN)";
-                tracing::debug!(endpoint = %endpoint.name, "no HTTP/2 with an endpoint: {detail}");
-                return Err(Failure::because(FailureKind::UpstreamTls, detail));
+                let why = UpstreamTlsFailure::NoProtocol;
+                let error = why.detail();
+                tracing::debug!(endpoint = %endpoint.name, error, "no HTTP/2 with an endpoint");
+                return Err(no_tls(shard, endpoint, why));
             }
         }
         Protection::Unusable => return Err(FailureKind::UpstreamTlsUnset.into()),
@@ -157,12 +159,19 @@ async fn secure(
     }
     done.map_err(|error| {
         tracing::debug!(endpoint = %endpoint.name, %error, "no TLS with an endpoint");
-        let detail = match &error {
-            HandshakeError::Tls(error) => tls::reason(error),
-            HandshakeError::Broken(_) => "it broke off",
+        let why = match &error {
+            HandshakeError::Tls(error) => UpstreamTlsFailure::from(error),
+            HandshakeError::Broken(_) => UpstreamTlsFailure::Broken,
         };
-        Failure::because(FailureKind::UpstreamTls, detail)
+        no_tls(shard, endpoint, why)
     })
+}
+
+/// Counts a connection that TLS came to nothing on.
+fn no_tls(shard: &Shard, endpoint: &Endpoint, why: UpstreamTlsFailure) -> Failure {
+    let counters = shard.counters.endpoints.of(endpoint.id);
+    counters.tls_failures.count(why);
+    Failure::because(FailureKind::UpstreamTls, why.detail())
 }
 
 /// Whether TLS has agreed on this protocol. HTTP/2 is spoken over TLS after that alone (RFC 9113

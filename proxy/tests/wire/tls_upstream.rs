@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
+use super::metrics::waits_for_count;
 use crate::support::frames::{HEADERS, Peer, before_frames};
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
@@ -35,6 +36,13 @@ fn fails_with(gateway: &Gateway, origin: &Origin, reason: &str) {
     assert!(answer.text().contains("TLS"), "{answer}");
     gateway.waits_for_access_log(&format!("\"reason\":\"{reason}\""));
     assert!(origin.requests().is_empty());
+}
+
+/// A request has failed for this cause: one that never left is tried once more.
+#[track_caller]
+fn counts(gateway: &Gateway, cause: &str) {
+    let label = format!("reason=\"{cause}\"");
+    waits_for_count(gateway, "gateway_upstream_tls_failures_total", &label, 2.0);
 }
 
 /// A gateway whose backend is spoken to by HTTP/2 over TLS.
@@ -106,14 +114,16 @@ on_both_drivers! {
 
     fn a_backend_that_is_somebody_else_gets_nothing(driver) {
         let (ca, stranger) = (authority("ca"), authority("stranger"));
-        for (pair, why) in [
-            (ca.server(&["b.test"]), "NotValidForName"),
-            (stranger.server(&["a.test"]), "UnknownIssuer"),
-            (ca.signs(&subject(&["a.test"]).expired()), "expired"),
+        for (pair, why, cause) in [
+            (ca.server(&["b.test"]), "NotValidForName", "other_name"),
+            (stranger.server(&["a.test"]), "UnknownIssuer", "untrusted"),
+            (ca.signs(&subject(&["a.test"]).expired()), "expired", "expired"),
         ] {
-            let (gateway, origin) = scene(driver, &ca, &pair, BY_HOSTNAME);
+            let origin = tls_origin(&pair, Asks::Nobody);
+            let gateway = builder(driver, &origin, &ca, BY_HOSTNAME).inspected().start();
             fails_with(&gateway, &origin, "upstream_tls");
             gateway.waits_for_log(why);
+            counts(&gateway, cause);
         }
     }
 
@@ -121,7 +131,7 @@ on_both_drivers! {
         let ca = authority("ca");
         let pair = ca.server(&["a.test"]);
         let speaks: [(&'static [&'static str], _); 2] =
-            [(&["http/1.1"], "NoApplicationProtocol"), (&[], "did not agree to HTTP/2")];
+            [(&["http/1.1"], "NoApplicationProtocol"), (&[], "did not agree to the protocol")];
         for (protocols, why) in speaks {
             let origin = origin();
             let gateway = over_http_2(driver, &ca, out_of_tls(origin.address(), &pair, protocols));
@@ -225,9 +235,10 @@ on_both_drivers! {
     fn a_backend_without_tls_gets_no_request(driver) {
         let ca = authority("ca");
         let plain = origin();
-        let gateway = builder(driver, &plain, &ca, BY_HOSTNAME).start();
+        let gateway = builder(driver, &plain, &ca, BY_HOSTNAME).inspected().start();
         gateway.client().gets("/").expects(503);
         gateway.waits_for_access_log("\"reason\":\"upstream_tls\"");
+        counts(&gateway, "broken");
         assert!(plain.take().0.is_empty());
     }
 

@@ -45,7 +45,7 @@ impl<T: Block> Table<'_, T> {
         }
     }
 
-    fn sum(&self, id: Interned, of: impl Fn(&T) -> u64) -> u64 {
+    pub(super) fn sum(&self, id: Interned, of: impl Fn(&T) -> u64) -> u64 {
         let blocks = self.blocks.iter().filter_map(|blocks| blocks.read(id));
         blocks.map(of).sum()
     }

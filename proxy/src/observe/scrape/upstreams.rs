@@ -4,7 +4,9 @@ use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::table::Table;
+use crate::observe::counters::EndpointCounters;
 use crate::shard::interned::Interned;
+use crate::tls::UpstreamTlsFailure;
 
 impl Scrape<'_> {
     pub(super) fn upstreams(&self, out: &mut Exposition) {
@@ -68,5 +70,16 @@ impl Scrape<'_> {
         table.counter(out, "upstream_connect_failures", help, |it| {
             it.failed_connects.value()
         });
+        let help = "Connections that TLS came to nothing on.";
+        let mut family = out.counter("upstream_tls_failures", help);
+        for (id, labels) in &table.ids {
+            for why in UpstreamTlsFailure::ALL {
+                let count = table.sum(*id, |it: &EndpointCounters| it.tls_failures.of(why));
+                // Of plain endpoints, and of most others, none ever comes.
+                if count > 0 {
+                    family.number(&labels.with("reason", why.reason()), count);
+                }
+            }
+        }
     }
 }
