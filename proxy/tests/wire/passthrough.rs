@@ -215,8 +215,9 @@ on_both_drivers! {
         client.shakes_hands();
         client.gets("/").expects_end();
         crate::support::client(gateway.address_of(2)).gets("/").expects_end();
+        gateway.waits_for_access_log("\"protocol\":\"TLS\"");
         let log = gateway.waits_for_access_log("\"protocol\":\"TCP\"");
-        assert!(log.contains("\"reason\":\"upstream_tls\""), "{log}");
+        assert_eq!(log.matches("\"reason\":\"upstream_tls\"").count(), 2, "{log}");
         assert!(origin.requests().is_empty());
     }
 }
