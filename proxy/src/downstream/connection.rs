@@ -25,6 +25,7 @@ use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::registry::{ClientState, Registered};
 use crate::shard::tasks::TaskState;
 use crate::shard::wheel::Tick;
+use crate::tls::session::Session;
 use crate::tls::{ClientCertificate, Trusted};
 
 use super::tls::ClientTls;
@@ -195,6 +196,15 @@ impl Client {
         (certificate.trust == Trusted::Verified).then_some(certificate)
     }
 
+    /// Counts it where an error has ended its TLS, after the handshake.
+    fn count_fault(&self, shard: &Shard) {
+        let socket = self.tls.as_ref().and_then(|_| self.stream.as_socket());
+        let fault = socket.and_then(|socket| socket.with_session(Session::fault).flatten());
+        if let Some(fault) = fault {
+            shard.counters.handshakes.count_fault(fault);
+        }
+    }
+
     /// Whether it has reached its age.
     pub(crate) fn is_old(&self, now: Tick) -> bool {
         now >= self.retires_at
@@ -234,12 +244,13 @@ pub(crate) fn serve(
             next = Box::pin(h1::serve(&shard, &mut client)).await;
             if next == Next::SpeakH2 {
                 let early = client.early.take().map(|early| *early).unwrap_or_default();
-                return Box::pin(h2::serve(&shard, &mut client, early)).await;
+                Box::pin(h2::serve(&shard, &mut client, early)).await;
             }
             if next == Next::Park && !park(&shard, &mut client).await {
                 next = Next::Close;
             }
         }
+        client.count_fault(&shard);
         Box::pin(end(&shard, &client, next)).await;
     }
 }
@@ -282,7 +293,9 @@ async fn park(shard: &Shard, client: &mut Client) -> bool {
 /// Ends a connection.
 async fn end(shard: &Shard, client: &Client, next: Next) {
     match next {
-        Next::Close | Next::Park | Next::SpeakH2 => close(shard, client).await,
+        Next::Close | Next::Park => close(shard, client).await,
+        // Its last word was said in HTTP/2.
+        Next::SpeakH2 => {}
         Next::Linger => linger(shard, client).await,
         Next::Reset => client.stream.reset_on_close(),
     }

@@ -1,8 +1,9 @@
-//! How the TLS handshakes of a shard's clients ended.
+//! How the TLS of a shard's clients went.
 
 use super::counters::Counter;
+use crate::tls::session::Fault;
 
-/// How TLS handshakes of clients ended.
+/// How TLS handshakes of clients ended, and what came after them.
 #[derive(Debug, Default)]
 pub struct Handshakes {
     /// Those that proved everything anew.
@@ -10,6 +11,7 @@ pub struct Handshakes {
     /// Those that took up an earlier session.
     pub resumed: Counter,
     failed: [Counter; HandshakeFailure::ALL.len()],
+    broken: [Counter; Fault::ALL.len()],
 }
 
 /// Why a handshake came to nothing.
@@ -70,6 +72,19 @@ impl Handshakes {
     #[must_use]
     pub fn failures(&self, why: HandshakeFailure) -> u64 {
         self.failed.get(why as usize).map_or(0, Counter::value)
+    }
+
+    /// Counts a session that was ended by an error after its handshake.
+    pub fn count_fault(&self, fault: Fault) {
+        if let Some(counter) = self.broken.get(fault as usize) {
+            counter.increment();
+        }
+    }
+
+    /// How many were ended by such an error.
+    #[must_use]
+    pub fn faults(&self, fault: Fault) -> u64 {
+        self.broken.get(fault as usize).map_or(0, Counter::value)
     }
 }
 

@@ -44,7 +44,43 @@ enum Us {
     /// Reading: we have said that nothing more comes, and the peer would drop whatever did.
     Closed,
     /// Nothing: an error has ended it, and rustls is not to be asked again.
-    Failed,
+    Failed(Fault),
+}
+
+/// What has ended a session, as far as it can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// A record that was not sealed with the session's keys, or is larger than records may be.
+    Record,
+    /// An alert of the peer, other than that nothing more comes.
+    Alert,
+    /// A message that does not belong there, or our own end.
+    Protocol,
+}
+
+impl Fault {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Record, Self::Alert, Self::Protocol];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Record => "bad_record",
+            Self::Alert => "alert",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    fn of(error: &SessionError) -> Self {
+        match error {
+            SessionError::Tls(
+                rustls::Error::DecryptError | rustls::Error::PeerSentOversizedRecord,
+            ) => Self::Record,
+            SessionError::Tls(rustls::Error::AlertReceived(_)) => Self::Alert,
+            _ => Self::Protocol,
+        }
+    }
 }
 
 enum End {
@@ -127,6 +163,15 @@ impl Session {
         self.peer_closed && self.spilled.is_empty()
     }
 
+    /// What has ended it, where that was an error.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        match self.us {
+            Us::Failed(fault) => Some(fault),
+            Us::Open | Us::Closed => None,
+        }
+    }
+
     /// Whether there is plaintext to be had without another byte from the peer.
     #[must_use]
     pub fn has_more(&self) -> bool {
@@ -144,7 +189,7 @@ impl Session {
         incoming: &mut Buffer,
         plain: &mut Buffer,
     ) -> Result<usize, SessionError> {
-        if self.us == Us::Failed {
+        if self.fault().is_some() {
             return Err(SessionError::NotOpen);
         }
         let before = plain.len();
@@ -269,7 +314,7 @@ impl Session {
 
     /// Notes a failure. An alert may be waiting, and is all that can still be had.
     fn fail(&mut self, error: SessionError) -> SessionError {
-        self.us = Us::Failed;
+        self.us = Us::Failed(Fault::of(&error));
         while self.agreed().wants_write() {
             let mut sinks = Sinks {
                 plain: &mut Buffer::default(),

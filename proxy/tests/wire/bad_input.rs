@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::metrics::{count, waits_for_count};
 use crate::support::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS as HEAD, Peer, WINDOW_UPDATE, frame,
+    DATA, END_HEADERS, END_STREAM, HEADERS as HEAD, PREFACE, Peer, SETTINGS, WINDOW_UPDATE, frame,
 };
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
@@ -15,6 +15,7 @@ use crate::support::{
 };
 
 const HANDSHAKES: &str = "gateway_tls_handshakes_failed_total";
+const BROKEN: &str = "gateway_tls_connections_broken_total";
 const HEADERS: &str = "gateway_proxy_protocol_failed_total";
 const HTTP2: &str = "gateway_http2_errors_total";
 const DATAGRAMS: &str = "gateway_l4_dropped_datagrams_total";
@@ -168,6 +169,37 @@ on_both_drivers! {
         let mut scene = Scene::with(driver, |builder, _| builder.limits("handshakeTimeout: 3s"));
         client(scene.gateway.https_address()).sends(&HELLO[..100]).expects_end();
         scene.counts("timeout", 1.0);
+    }
+
+    fn records_that_nobody_has_sealed(driver) {
+        let mut scene = Scene::new(driver);
+        for (broken, protocol) in (1..).zip(["http/1.1", "h2"]) {
+            // Of 32 bytes each: data, and a kind that there is not.
+            for (kind, reason) in [(0x17, "bad_record"), (0x99, "protocol")] {
+                let record = [&[kind, 3, 3, 0, 32][..], &[0; 32]].concat();
+                let offers = tls(&scene.ca, "a.test").offers(&[protocol]);
+                let mut peer = scene.gateway.tls_client(&offers);
+                // What comes with the end of a handshake is a part of it.
+                match protocol {
+                    "h2" => {
+                        peer.sends(PREFACE).sends(frame(SETTINGS, 0, 0, b"")).reads_bytes(9);
+                    }
+                    _ => {
+                        peer.sends(ASK).expects(200);
+                    }
+                }
+                peer.sends_raw(&record);
+                let label = format!("reason=\"{reason}\"");
+                waits_for_count(&scene.gateway, BROKEN, &label, f64::from(broken));
+                scene.neighbour.sends(ASK).expects(200);
+            }
+        }
+        // Their handshakes were good.
+        let failed: f64 = ["refused", "broken", "malformed"]
+            .iter()
+            .map(|reason| count(&scene.gateway, HANDSHAKES, &format!("reason=\"{reason}\"")))
+            .sum();
+        assert!(failed.abs() < 1e-9, "{failed} handshakes have failed");
     }
 
     fn headers_of_the_proxy_protocol(driver) {

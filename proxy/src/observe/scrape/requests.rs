@@ -9,6 +9,7 @@ use super::names::Names;
 use super::table::{Table, by_reason, ids};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::observe::series::Series;
+use crate::tls::session::Fault;
 
 impl Scrape<'_> {
     pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
@@ -104,6 +105,12 @@ impl Scrape<'_> {
         for why in HandshakeFailure::ALL {
             let failed = self.sum(|shard| shard.handshakes.failures(why));
             family.number(&Labels::none().with("reason", why.reason()), failed);
+        }
+        let help = "TLS connections of clients that were ended by an error after their handshake.";
+        let mut family = out.counter("tls_connections_broken", help);
+        for fault in Fault::ALL {
+            let broken = self.sum(|shard| shard.handshakes.faults(fault));
+            family.number(&Labels::none().with("reason", fault.reason()), broken);
         }
     }
 
