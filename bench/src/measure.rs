@@ -169,6 +169,11 @@ impl<'a> Bench<'a> {
         probe::ask_once(self.subject.aim()).context("after the load")
     }
 
+    /// The proxy's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.subject.running.pid()
+    }
+
     /// `error`, with what the proxy said last.
     pub(crate) fn explain(&self, error: &anyhow::Error) -> String {
         match self.subject.running.last_words() {

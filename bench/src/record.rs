@@ -127,6 +127,31 @@ pub(crate) struct Measured {
     pub(crate) noise: Option<String>,
     /// What only this load measures.
     pub(crate) extra: BTreeMap<String, f64>,
+    /// Turn by turn, where other runs of the round were on the same process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turns: Option<Turns>,
+}
+
+/// The turns of a run on a process that other runs had turns on as well.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Turns {
+    /// The proxy's process.
+    pub(crate) process: u32,
+    /// In the order in which they came, as those of the other runs did.
+    pub(crate) turns: Vec<OneTurn>,
+}
+
+/// The numbers of one turn.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OneTurn {
+    /// Requests per second.
+    pub(crate) rate: f64,
+    /// CPU of the proxy per request, in microseconds.
+    pub(crate) cpu_us: f64,
+    /// Half of the answers took no longer, in microseconds.
+    pub(crate) p50_us: Option<f64>,
+    /// 99 % of the answers took no longer, in microseconds.
+    pub(crate) p99_us: Option<f64>,
 }
 
 impl Measured {

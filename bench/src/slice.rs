@@ -9,7 +9,7 @@ use crate::load::Turn;
 use crate::load::latency::Collector;
 use crate::noise::Noise;
 use crate::procfs::{Usage, ticks_to_us};
-use crate::record::Measured;
+use crate::record::{Measured, OneTurn};
 use crate::stats::count64;
 
 /// What was measured in one slice.
@@ -40,14 +40,29 @@ pub(crate) struct Sum {
     latency: Option<Collector>,
     lost: u64,
     extra: BTreeMap<String, f64>,
-    slices: usize,
+    turns: Vec<OneTurn>,
     disturbed: usize,
     worst: Noise,
+}
+
+impl Slice {
+    fn numbers(&self) -> OneTurn {
+        let requests = count64(self.requests);
+        let latency = self.turn.latency.as_ref().and_then(Collector::latency);
+        let at = |quantile| latency.as_ref()?.at(quantile);
+        OneTurn {
+            rate: requests / self.turn.seconds,
+            cpu_us: count64(self.cpu) / 1e3 / requests,
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+        }
+    }
 }
 
 impl Sum {
     /// One more slice.
     pub(crate) fn add(&mut self, slice: Slice) {
+        self.turns.push(slice.numbers());
         self.requests += slice.requests;
         self.seconds += slice.turn.seconds;
         self.cpu += slice.cpu;
@@ -62,7 +77,6 @@ impl Sum {
         for (name, value) in slice.turn.extra {
             *self.extra.entry(name).or_default() += value;
         }
-        self.slices += 1;
         if let Some(noise) = slice.noise {
             self.disturbed += 1;
             self.worst = self.worst.max(noise);
@@ -88,17 +102,24 @@ impl Sum {
             lost: self.lost,
             noise: self.noise(),
             extra: self.extra.clone(),
+            turns: None,
         })
+    }
+
+    /// The numbers of each slice, in their order.
+    pub(crate) fn turns(&self) -> &[OneTurn] {
+        &self.turns
     }
 
     /// What disturbed the run, if anything did.
     fn noise(&self) -> Option<String> {
         let Self {
             disturbed,
-            slices,
+            turns,
             worst,
             ..
         } = self;
+        let slices = turns.len();
         (*disturbed > 0).then(|| format!("{disturbed} of {slices} slices, up to {worst}"))
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use crate::cpu::Meter;
 use crate::measure::{Bench, Method};
 use crate::peers::Peer;
-use crate::record::Measured;
+use crate::record::{Measured, Turns};
 use crate::scenario::Case;
 use crate::slice::{Sum, order};
 use crate::{noise, process};
@@ -154,6 +154,10 @@ impl<'a> Round<'a> {
         Ok(Measured {
             syscalls: run.syscalls,
             rss: measured.rss.filter(|_| !shared),
+            turns: shared.then(|| Turns {
+                process: bench.process(),
+                turns: run.sum.turns().to_vec(),
+            }),
             ..measured
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::load::RSS_PER_CONNECTION;
 use crate::peers::Role;
-use crate::record::{Measured, Record, Skipped};
+use crate::record::{Measured, OneTurn, Record, Skipped};
 use crate::scenario::{Case, Loader, Metric};
 use crate::stats::{Ratio, Spread};
 
@@ -133,17 +133,34 @@ impl Row<'_> {
             .count()
     }
 
-    /// This row over `other`, paired by round.
+    /// This row over `other`, paired by round; where both took turns on one process, by turn: no
+    /// two processes of a program are equal, but one is equal to itself.
     pub(crate) fn ratio(&self, other: &Row<'_>, metric: Metric) -> Option<Ratio> {
-        let pairs: Vec<_> = self
-            .runs
-            .iter()
-            .filter_map(|(round, ours)| {
-                let (_, theirs) = other.runs.iter().find(|(r, _)| r == round)?;
-                Some((value(ours, metric)?, value(theirs, metric)?))
-            })
-            .collect();
+        let mut pairs = Vec::new();
+        for (round, ours) in &self.runs {
+            let theirs = other.runs.iter().find(|(other, _)| other == round);
+            let Some((_, theirs)) = theirs else { continue };
+            match (&ours.turns, &theirs.turns) {
+                (Some(ours), Some(theirs)) if ours.process == theirs.process => {
+                    let turns = ours.turns.iter().zip(&theirs.turns);
+                    pairs.extend(turns.filter_map(|(ours, theirs)| {
+                        Some((of_turn(ours, metric)?, of_turn(theirs, metric)?))
+                    }));
+                }
+                _ => pairs.extend(value(ours, metric).zip(value(theirs, metric))),
+            }
+        }
         Ratio::of(&pairs)
+    }
+}
+
+fn of_turn(turn: &OneTurn, metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::Cpu => Some(turn.cpu_us),
+        Metric::Time => Some(turn.rate.recip()),
+        Metric::P50 => turn.p50_us,
+        Metric::P99 => turn.p99_us,
+        Metric::RssPerConnection => None,
     }
 }
 
@@ -154,5 +171,55 @@ fn value(measured: &Measured, metric: Metric) -> Option<f64> {
         Metric::P50 => measured.latency.as_ref()?.at(0.5),
         Metric::P99 => measured.latency.as_ref()?.at(0.99),
         Metric::RssPerConnection => measured.extra.get(RSS_PER_CONNECTION).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Turns;
+
+    fn run(process: u32, rates: &[f64]) -> Measured {
+        let turn = |rate: &f64| OneTurn {
+            rate: *rate,
+            cpu_us: 1.0,
+            p50_us: None,
+            p99_us: None,
+        };
+        Measured {
+            requests: 1,
+            seconds: 1.0,
+            turns: Some(Turns {
+                process,
+                turns: rates.iter().map(turn).collect(),
+            }),
+            ..Measured::default()
+        }
+    }
+
+    fn row(runs: &[Measured]) -> Row<'_> {
+        Row {
+            peer: "gateway",
+            role: Role::Gateway,
+            runs: runs.iter().enumerate().collect(),
+            failure: None,
+        }
+    }
+
+    #[test]
+    fn turns_on_one_process_are_pairs_of_their_own() {
+        let ours = [run(1, &[100.0; 6]), run(2, &[50.0; 6])];
+        let theirs = [run(1, &[110.0; 6]), run(2, &[55.0; 6])];
+        let ratio = row(&ours).ratio(&row(&theirs), Metric::Time);
+        let ratio = ratio.expect("twelve pairs");
+        assert_eq!(ratio.pairs, 12);
+        assert!((ratio.value - 1.1).abs() < 1e-9, "{}", ratio.value);
+    }
+
+    #[test]
+    fn turns_on_two_processes_are_one_pair_a_round() {
+        let (ours, theirs) = ([run(1, &[1.0; 6])], [run(2, &[2.0; 6])]);
+        let ratio = row(&ours).ratio(&row(&theirs), Metric::Time);
+        assert_eq!(ratio.expect("a pair").pairs, 1);
     }
 }
