@@ -201,7 +201,7 @@ impl Client {
         let socket = self.tls.as_ref().and_then(|_| self.stream.as_socket());
         let fault = socket.and_then(|socket| socket.with_session(Session::fault).flatten());
         if let Some(fault) = fault {
-            shard.counters.handshakes.count_fault(fault);
+            shard.counters.handshakes.broken.count(fault);
         }
     }
 

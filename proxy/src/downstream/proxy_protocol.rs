@@ -52,7 +52,7 @@ pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer
         expected => header(shard, client, buffer, expected).await,
     };
     if let Err(why) = &read {
-        shard.counters.proxy_headers.count_failure(why.cause());
+        shard.counters.proxy_headers.count(why.cause());
         tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
     }
     read.is_ok()

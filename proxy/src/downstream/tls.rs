@@ -112,7 +112,7 @@ fn refuse(shard: &Shard, client: &Client, why: Refused) -> Next {
     } else {
         why
     };
-    shard.counters.handshakes.count_failure(why.cause());
+    shard.counters.handshakes.failed.count(why.cause());
     tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
     match why {
         // An alert is on its way.

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
+use super::causes::{ByCause, Cause};
 use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
-use super::proxy_headers::ProxyHeaders;
+use super::proxy_headers::ProxyHeaderFailure;
 use super::series::SeriesTable;
 use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
@@ -190,9 +191,9 @@ impl Zero for Gauge {
     }
 }
 
-impl Zero for UpstreamTlsFailures {
+impl<C: Cause> Zero for ByCause<C> {
     fn zero(&self) {
-        self.0.iter().for_each(Counter::reset);
+        self.reset();
     }
 }
 
@@ -241,79 +242,7 @@ blocks! {
         /// Connections that could not be had.
         failed_connects: Counter,
         /// Connections that TLS came to nothing on.
-        tls_failures: UpstreamTlsFailures,
-    }
-}
-
-/// Counts by why TLS with an endpoint came to nothing.
-#[derive(Debug, Default)]
-pub struct UpstreamTlsFailures([Counter; UpstreamTlsFailure::ALL.len()]);
-
-impl UpstreamTlsFailures {
-    /// Counts one.
-    pub fn count(&self, why: UpstreamTlsFailure) {
-        if let Some(counter) = self.0.get(why as usize) {
-            counter.increment();
-        }
-    }
-
-    /// How many there were for this cause.
-    #[must_use]
-    pub fn of(&self, why: UpstreamTlsFailure) -> u64 {
-        self.0.get(why as usize).map_or(0, Counter::value)
-    }
-}
-
-/// Counts by kind of failure.
-#[derive(Debug)]
-pub struct Refusals(Box<[Counter]>);
-
-impl Default for Refusals {
-    fn default() -> Self {
-        Self(
-            FailureKind::ALL
-                .iter()
-                .map(|_| Counter::default())
-                .collect(),
-        )
-    }
-}
-
-impl Refusals {
-    /// Counts one.
-    pub fn count(&self, kind: FailureKind) {
-        if let Some(counter) = self.0.get(kind as usize) {
-            counter.increment();
-        }
-    }
-
-    /// The kinds and how often each came.
-    pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
-        FailureKind::ALL
-            .iter()
-            .copied()
-            .zip(self.0.iter().map(Counter::value))
-    }
-}
-
-/// Counts by what an HTTP/2 peer did too often.
-#[derive(Debug, Default)]
-pub struct Abuses([Counter; Abuse::ALL.len()]);
-
-impl Abuses {
-    /// Counts one.
-    pub fn count(&self, abuse: Abuse) {
-        if let Some(counter) = self.0.get(abuse as usize) {
-            counter.increment();
-        }
-    }
-
-    /// The kinds and how often each came.
-    pub fn iter(&self) -> impl Iterator<Item = (Abuse, u64)> {
-        Abuse::ALL
-            .iter()
-            .copied()
-            .zip(self.0.iter().map(Counter::value))
+        tls_failures: ByCause<UpstreamTlsFailure>,
     }
 }
 
@@ -355,7 +284,7 @@ impl Http2Errors {
 }
 
 /// Requests that a policy of tokens was asked about.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TokenResults {
     /// Let in without a token.
     pub absent: Counter,
@@ -363,18 +292,8 @@ pub struct TokenResults {
     pub cached: Counter,
     /// Let in by a token that was verified.
     pub verified: Counter,
-    refused: Box<[Counter]>,
-}
-
-impl Default for TokenResults {
-    fn default() -> Self {
-        Self {
-            absent: Counter::default(),
-            cached: Counter::default(),
-            verified: Counter::default(),
-            refused: Refusal::ALL.iter().map(|_| Counter::default()).collect(),
-        }
-    }
+    /// Not let in.
+    pub refused: ByCause<Refusal>,
 }
 
 impl TokenResults {
@@ -384,18 +303,8 @@ impl TokenResults {
             Ok(Proof::None) => self.absent.increment(),
             Ok(Proof::Cached) => self.cached.increment(),
             Ok(Proof::Verified) => self.verified.increment(),
-            Err(refusal) => {
-                if let Some(counter) = self.refused.get(refusal as usize) {
-                    counter.increment();
-                }
-            }
+            Err(refusal) => self.refused.count(refusal),
         }
-    }
-
-    /// The refusals and how often each came.
-    pub fn refused(&self) -> impl Iterator<Item = (Refusal, u64)> {
-        let counts = self.refused.iter().map(Counter::value);
-        Refusal::ALL.iter().copied().zip(counts)
     }
 }
 
@@ -422,17 +331,17 @@ pub struct ShardCounters {
     /// Tasks that panicked.
     pub panics: Counter,
     /// Heads that never became a request, by what was wrong with them.
-    pub refused: Refusals,
+    pub refused: ByCause<FailureKind>,
     /// Requests that a policy of tokens was asked about.
     pub tokens: TokenResults,
     /// Connections closed over their PROXY protocol header.
-    pub proxy_headers: ProxyHeaders,
+    pub proxy_headers: ByCause<ProxyHeaderFailure>,
     /// Datagrams that were dropped, by reason.
-    pub dropped_datagrams: Refusals,
-    /// TLS handshakes of clients.
+    pub dropped_datagrams: ByCause<FailureKind>,
+    /// TLS of clients.
     pub handshakes: Handshakes,
     /// HTTP/2 connections ended because of what their peer did too often.
-    pub abuses: Abuses,
+    pub abuses: ByCause<Abuse>,
     /// HTTP/2 connections of clients that the `h2` crate ended.
     pub http2_errors: Http2Errors,
     /// Requests refused under overload.

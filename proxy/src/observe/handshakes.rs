@@ -1,5 +1,6 @@
 //! How the TLS of a shard's clients went.
 
+use super::causes::{ByCause, causes};
 use super::counters::Counter;
 use crate::tls::session::Fault;
 
@@ -10,98 +11,27 @@ pub struct Handshakes {
     pub full: Counter,
     /// Those that took up an earlier session.
     pub resumed: Counter,
-    failed: [Counter; HandshakeFailure::ALL.len()],
-    broken: [Counter; Fault::ALL.len()],
+    /// Those that came to nothing.
+    pub failed: ByCause<HandshakeFailure>,
+    /// Sessions that were ended by an error after their handshake.
+    pub broken: ByCause<Fault>,
 }
 
-/// Why a handshake came to nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HandshakeFailure {
+causes! {
+    /// Why a handshake came to nothing.
+    HandshakeFailure;
     /// The client does not speak TLS.
-    NotTls,
+    NotTls "not_tls";
     /// Its first message is malformed.
-    Malformed,
+    Malformed "malformed";
     /// No listener has the name that it wants.
-    NoListener,
+    NoListener "no_listener";
     /// The listener's own TLS cannot be set up.
-    NotSetUp,
+    NotSetUp "not_set_up";
     /// One side found the other unacceptable.
-    Refused,
+    Refused "refused";
     /// It took too long.
-    Timeout,
+    Timeout "timeout";
     /// The connection ended.
-    Broken,
-}
-
-impl HandshakeFailure {
-    /// Every cause.
-    pub const ALL: [Self; 7] = [
-        Self::NotTls,
-        Self::Malformed,
-        Self::NoListener,
-        Self::NotSetUp,
-        Self::Refused,
-        Self::Timeout,
-        Self::Broken,
-    ];
-
-    /// Its name in metrics.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::NotTls => "not_tls",
-            Self::Malformed => "malformed",
-            Self::NoListener => "no_listener",
-            Self::NotSetUp => "not_set_up",
-            Self::Refused => "refused",
-            Self::Timeout => "timeout",
-            Self::Broken => "broken",
-        }
-    }
-}
-
-impl Handshakes {
-    /// Counts one that failed.
-    pub fn count_failure(&self, why: HandshakeFailure) {
-        if let Some(counter) = self.failed.get(why as usize) {
-            counter.increment();
-        }
-    }
-
-    /// How many failed for this cause.
-    #[must_use]
-    pub fn failures(&self, why: HandshakeFailure) -> u64 {
-        self.failed.get(why as usize).map_or(0, Counter::value)
-    }
-
-    /// Counts a session that was ended by an error after its handshake.
-    pub fn count_fault(&self, fault: Fault) {
-        if let Some(counter) = self.broken.get(fault as usize) {
-            counter.increment();
-        }
-    }
-
-    /// How many were ended by such an error.
-    #[must_use]
-    pub fn faults(&self, fault: Fault) -> u64 {
-        self.broken.get(fault as usize).map_or(0, Counter::value)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{HandshakeFailure, Handshakes};
-
-    #[test]
-    fn each_cause_has_its_own_counter() {
-        let handshakes = Handshakes::default();
-        for (times, why) in (1..).zip(HandshakeFailure::ALL) {
-            for _ in 0..times {
-                handshakes.count_failure(why);
-            }
-        }
-        for (times, why) in (1..).zip(HandshakeFailure::ALL) {
-            assert_eq!(handshakes.failures(why), times, "{}", why.reason());
-        }
-    }
+    Broken "broken";
 }

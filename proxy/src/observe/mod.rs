@@ -3,6 +3,7 @@
 //! A shard writes, others read or carry away; nothing here makes a request wait.
 
 pub mod access_log;
+pub mod causes;
 pub mod counters;
 pub mod handshakes;
 pub mod heartbeat;

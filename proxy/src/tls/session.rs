@@ -20,6 +20,7 @@ use thiserror::Error;
 use self::spilled::Spilled;
 use crate::limits::BUFFER_BYTES;
 use crate::net::Buffer;
+use crate::observe::causes::causes;
 
 mod spilled;
 
@@ -47,31 +48,18 @@ enum Us {
     Failed(Fault),
 }
 
-/// What has ended a session, as far as it can be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+causes! {
+    /// What has ended a session, as far as it can be told.
+    Fault;
     /// A record that was not sealed with the session's keys, or is larger than records may be.
-    Record,
+    Record "bad_record";
     /// An alert of the peer, other than that nothing more comes.
-    Alert,
+    Alert "alert";
     /// A message that does not belong there, or our own end.
-    Protocol,
+    Protocol "protocol";
 }
 
 impl Fault {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Record, Self::Alert, Self::Protocol];
-
-    /// Its name in metrics.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Record => "bad_record",
-            Self::Alert => "alert",
-            Self::Protocol => "protocol",
-        }
-    }
-
     fn of(error: &SessionError) -> Self {
         match error {
             SessionError::Tls(

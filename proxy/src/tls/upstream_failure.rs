@@ -3,56 +3,30 @@
 use rustls::{CertificateError, Error};
 
 use super::session::SessionError;
+use crate::observe::causes::causes;
 
-/// Why TLS with an endpoint came to nothing: a word for metrics, and a few for whoever reads a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpstreamTlsFailure {
+causes! {
+    /// Why TLS with an endpoint came to nothing.
+    UpstreamTlsFailure;
     /// Its certificate is for another name.
-    OtherName,
+    OtherName "other_name";
     /// Nobody whom the policy trusts vouches for its certificate.
-    Untrusted,
+    Untrusted "untrusted";
     /// Its certificate is not valid at this time.
-    Expired,
+    Expired "expired";
     /// Its certificate has something else that is not acceptable.
-    BadCertificate,
+    BadCertificate "bad_certificate";
     /// It refused the handshake, by an alert.
-    Refused,
+    Refused "refused";
     /// It speaks none of our protocols, or did not agree to the one that is needed.
-    NoProtocol,
+    NoProtocol "no_protocol";
     /// It does not speak TLS as we do.
-    NotTls,
+    NotTls "not_tls";
     /// It broke off.
-    Broken,
+    Broken "broken";
 }
 
 impl UpstreamTlsFailure {
-    /// Every cause.
-    pub const ALL: [Self; 8] = [
-        Self::OtherName,
-        Self::Untrusted,
-        Self::Expired,
-        Self::BadCertificate,
-        Self::Refused,
-        Self::NoProtocol,
-        Self::NotTls,
-        Self::Broken,
-    ];
-
-    /// Its name in metrics.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::OtherName => "other_name",
-            Self::Untrusted => "untrusted",
-            Self::Expired => "expired",
-            Self::BadCertificate => "bad_certificate",
-            Self::Refused => "refused",
-            Self::NoProtocol => "no_protocol",
-            Self::NotTls => "not_tls",
-            Self::Broken => "broken",
-        }
-    }
-
     /// What it means, for whoever looks for its cause in a log.
     #[must_use]
     pub fn detail(self) -> &'static str {

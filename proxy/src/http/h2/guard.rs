@@ -12,6 +12,7 @@ use crate::limits::{
     H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
     H2_WATCHED_STREAMS,
 };
+use crate::observe::causes::causes;
 
 /// Who the peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,42 +23,26 @@ pub enum Peer {
     Server,
 }
 
-macro_rules! abuses {
-    ($($abuse:ident $reason:literal;)*) => {
-        /// What a peer has done too often.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Abuse {
-            $(
-                #[doc = concat!("`", $reason, "`")]
-                $abuse,
-            )*
-        }
-
-        impl Abuse {
-            /// Every kind; metrics are laid out by it.
-            pub const ALL: &'static [Self] = &[$(Self::$abuse),*];
-
-            /// Its name in logs and metrics.
-            #[must_use]
-            pub fn reason(self) -> &'static str {
-                match self {
-                    $(Self::$abuse => $reason,)*
-                }
-            }
-        }
-    };
-}
-
-abuses! {
+causes! {
+    /// What a peer has done too often.
+    Abuse;
+    /// Reset streams.
     Resets "resets";
+    /// Reset streams before they could be answered, most of them.
     PrematureResets "premature_resets";
+    /// Made us reset streams.
     OwnResets "own_resets";
+    /// Sent PING.
     Pings "pings";
+    /// Sent SETTINGS.
     Settings "settings";
+    /// Gone on with one head.
     Continuations "continuations";
+    /// Sent DATA without bytes.
     EmptyData "empty_data";
+    /// Opened windows that were open.
     WindowUpdates "window_updates";
+    /// Said what comes first.
     Priorities "priorities";
 }
 

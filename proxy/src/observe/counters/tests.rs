@@ -153,6 +153,10 @@ fn tokens_are_counted_by_what_became_of_them() {
     }
     let accepted = [&results.cached, &results.verified, &results.absent];
     assert_eq!(accepted.map(Counter::value), [2, 1, 1]);
-    let refused: Vec<_> = results.refused().filter(|(_, count)| *count > 0).collect();
+    let refused: Vec<_> = results
+        .refused
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .collect();
     assert_eq!(refused, [(Refusal::Expired, 1), (Refusal::NoKeys, 2)]);
 }

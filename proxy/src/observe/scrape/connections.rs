@@ -6,7 +6,7 @@ use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::names::Names;
-use super::table::{Table, by_reason};
+use super::table::{Table, by_cause};
 use crate::observe::series::Series;
 
 impl Scrape<'_> {
@@ -26,11 +26,9 @@ impl Scrape<'_> {
         rules.counter(out, "l4_received_bytes", help, |it| it.bytes_in.value());
         let help = "Bytes to clients, of sessions that have ended.";
         rules.counter(out, "l4_sent_bytes", help, |it| it.bytes_out.value());
-        let dropped = self.shards.iter();
-        let dropped = dropped.flat_map(|shard| shard.dropped_datagrams.iter());
-        let dropped = dropped.map(|(it, n)| (it.reason(), n));
+        let dropped = self.shards.iter().map(|shard| &shard.dropped_datagrams);
         let help = "Datagrams that were dropped.";
-        by_reason(out, "l4_dropped_datagrams", help, dropped);
+        by_cause(out, "l4_dropped_datagrams", help, dropped);
     }
 
     fn ended_sessions(&self, names: &Names<'_>, out: &mut Exposition) {

@@ -6,10 +6,8 @@ use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::names::Names;
-use super::table::{Table, by_reason, ids};
-use crate::observe::handshakes::HandshakeFailure;
+use super::table::{Table, by_cause, by_reason, ids};
 use crate::observe::series::Series;
-use crate::tls::session::Fault;
 
 impl Scrape<'_> {
     pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
@@ -101,17 +99,20 @@ impl Scrape<'_> {
         family.number(&Labels::none().with("kind", "full"), full);
         family.number(&Labels::none().with("kind", "resumed"), resumed);
         let help = "TLS handshakes that failed.";
-        let mut family = out.counter("tls_handshakes_failed", help);
-        for why in HandshakeFailure::ALL {
-            let failed = self.sum(|shard| shard.handshakes.failures(why));
-            family.number(&Labels::none().with("reason", why.reason()), failed);
-        }
+        let shards = || self.shards.iter().map(|shard| &shard.handshakes);
+        by_cause(
+            out,
+            "tls_handshakes_failed",
+            help,
+            shards().map(|it| &it.failed),
+        );
         let help = "TLS connections of clients that were ended by an error after their handshake.";
-        let mut family = out.counter("tls_connections_broken", help);
-        for fault in Fault::ALL {
-            let broken = self.sum(|shard| shard.handshakes.faults(fault));
-            family.number(&Labels::none().with("reason", fault.reason()), broken);
-        }
+        by_cause(
+            out,
+            "tls_connections_broken",
+            help,
+            shards().map(|it| &it.broken),
+        );
     }
 
     /// What policies of tokens said of requests.
@@ -129,7 +130,7 @@ impl Scrape<'_> {
         let absent = self.sum(|shard| shard.tokens.absent.value());
         result("allowed", "optional", absent);
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        for (refusal, count) in self.shards.iter().flat_map(|it| it.tokens.refused()) {
+        for (refusal, count) in self.shards.iter().flat_map(|it| it.tokens.refused.iter()) {
             *sums.entry(refusal.reason()).or_default() += count;
         }
         for (reason, count) in sums {
@@ -141,17 +142,12 @@ impl Scrape<'_> {
     pub(super) fn refused(&self, out: &mut Exposition) {
         let shards = || self.shards.iter();
         let help = "Heads that never became a request of a listener.";
-        let refused = shards().flat_map(|shard| shard.refused.iter());
-        let refused = refused.map(|(it, n)| (it.reason(), n));
-        by_reason(out, "refused", help, refused);
+        by_cause(out, "refused", help, shards().map(|it| &it.refused));
         let help = "Connections closed over their PROXY protocol header.";
-        let failed = shards().flat_map(|shard| shard.proxy_headers.iter());
-        let failed = failed.map(|(it, n)| (it.reason(), n));
-        by_reason(out, "proxy_protocol_failed", help, failed);
+        let failed = shards().map(|it| &it.proxy_headers);
+        by_cause(out, "proxy_protocol_failed", help, failed);
         let help = "HTTP/2 connections ended for what their peer did too often.";
-        let abuses = shards().flat_map(|shard| shard.abuses.iter());
-        let abuses = abuses.map(|(it, n)| (it.reason(), n));
-        by_reason(out, "http2_abuses", help, abuses);
+        by_cause(out, "http2_abuses", help, shards().map(|it| &it.abuses));
         let help = "HTTP/2 connections of clients ended for what the protocol forbids, or for \
             heads that unpack to too much, by error code.";
         let errors = shards().flat_map(|shard| shard.http2_errors.iter());

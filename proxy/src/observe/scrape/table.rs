@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use admin::metrics::{Exposition, Labels};
 
+use crate::observe::causes::{ByCause, Cause};
 use crate::observe::counters::{Block, Blocks, Histogram, HistogramSum};
 use crate::shard::interned::Interned;
 
@@ -83,6 +84,22 @@ pub(super) const BOUNDS: [&str; 16] = [
     "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1",
     "2.5", "5", "10", "30", "60",
 ];
+
+/// A counter with a sample for each cause, over all shards.
+pub(super) fn by_cause<'a, C: Cause>(
+    out: &mut Exposition,
+    name: &'static str,
+    help: &str,
+    shards: impl Iterator<Item = &'a ByCause<C>>,
+) {
+    let counts = shards.flat_map(ByCause::iter);
+    by_reason(
+        out,
+        name,
+        help,
+        counts.map(|(cause, count)| (cause.name(), count)),
+    );
+}
 
 /// A counter with a sample for each reason, over all shards.
 pub(super) fn by_reason(

@@ -73,7 +73,7 @@ impl Scrape<'_> {
         let help = "Connections that TLS came to nothing on.";
         let mut family = out.counter("upstream_tls_failures", help);
         for (id, labels) in &table.ids {
-            for why in UpstreamTlsFailure::ALL {
+            for why in UpstreamTlsFailure::ALL.iter().copied() {
                 let count = table.sum(*id, |it: &EndpointCounters| it.tls_failures.of(why));
                 // Of plain endpoints, and of most others, none ever comes.
                 if count > 0 {

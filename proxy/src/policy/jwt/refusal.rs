@@ -1,32 +1,11 @@
 //! Why a request is not let in. The client learns the kind alone, never which check failed.
 
 use crate::failure::{Failure, FailureKind};
+use crate::observe::causes::causes;
 
-macro_rules! refusals {
-    ($($(#[$doc:meta])* $kind:ident $reason:literal;)*) => {
-        /// Why a request is not let in.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum Refusal {
-            $($(#[$doc])* $kind,)*
-        }
-
-        impl Refusal {
-            /// Every reason, in the order of the table; metrics are laid out by it.
-            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
-
-            /// The check that failed, for logs, metrics and traces.
-            #[must_use]
-            pub fn reason(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $reason,)*
-                }
-            }
-        }
-    };
-}
-
-refusals! {
+causes! {
+    /// Why a request is not let in.
+    Refusal;
     /// It has no token, and needs one.
     Missing "no_token";
     /// It has more than one.

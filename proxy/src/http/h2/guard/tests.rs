@@ -176,11 +176,3 @@ fn a_server_may_refuse_what_it_likes() {
         assert_eq!(guard.received(&refused, START), Ok(()));
     }
 }
-
-#[test]
-fn reasons_are_unique() {
-    let mut reasons: Vec<_> = Abuse::ALL.iter().map(|abuse| abuse.reason()).collect();
-    reasons.sort_unstable();
-    reasons.dedup();
-    assert_eq!(reasons.len(), Abuse::ALL.len());
-}

@@ -1,0 +1,155 @@
+//! Counters by cause: why something was refused, or came to nothing.
+
+use std::marker::PhantomData;
+
+use super::counters::Counter;
+use crate::failure::FailureKind;
+
+/// Why something was refused, or came to nothing; one of a fixed few.
+pub trait Cause: Copy + 'static {
+    /// Every one, in the order of their numbers.
+    const EVERY: &'static [Self];
+
+    /// Its number.
+    fn index(self) -> usize;
+
+    /// Its name in metrics.
+    fn name(self) -> &'static str;
+}
+
+impl Cause for FailureKind {
+    const EVERY: &'static [Self] = Self::ALL;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        self.reason()
+    }
+}
+
+/// Makes an enumeration of causes, each with its name in logs and metrics.
+macro_rules! causes {
+    (
+        $(#[$about:meta])*
+        $name:ident;
+        $($(#[$doc:meta])* $cause:ident $reason:literal;)*
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            $($(#[$doc])* #[doc = concat!(" (`", $reason, "`)")] $cause,)*
+        }
+
+        impl $name {
+            /// Every one; metrics are laid out by it.
+            pub const ALL: &'static [Self] = &[$(Self::$cause),*];
+
+            /// Its name in logs and metrics.
+            #[must_use]
+            pub fn reason(self) -> &'static str {
+                match self {
+                    $(Self::$cause => $reason,)*
+                }
+            }
+        }
+
+        impl $crate::observe::causes::Cause for $name {
+            const EVERY: &'static [Self] = Self::ALL;
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn name(self) -> &'static str {
+                self.reason()
+            }
+        }
+    };
+}
+pub(crate) use causes;
+
+/// A counter for each cause.
+#[derive(Debug)]
+pub struct ByCause<C> {
+    counters: Box<[Counter]>,
+    causes: PhantomData<C>,
+}
+
+impl<C: Cause> Default for ByCause<C> {
+    fn default() -> Self {
+        Self {
+            counters: C::EVERY.iter().map(|_| Counter::default()).collect(),
+            causes: PhantomData,
+        }
+    }
+}
+
+impl<C: Cause> ByCause<C> {
+    /// Counts one.
+    pub fn count(&self, cause: C) {
+        if let Some(counter) = self.counters.get(cause.index()) {
+            counter.increment();
+        }
+    }
+
+    /// How many there were for this cause.
+    #[must_use]
+    pub fn of(&self, cause: C) -> u64 {
+        self.counters.get(cause.index()).map_or(0, Counter::value)
+    }
+
+    /// The causes and how many there were for each.
+    pub fn iter(&self) -> impl Iterator<Item = (C, u64)> {
+        let counts = self.counters.iter().map(Counter::value);
+        C::EVERY.iter().copied().zip(counts)
+    }
+
+    pub(super) fn reset(&self) {
+        self.counters.iter().for_each(Counter::reset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{ByCause, Cause};
+    use crate::failure::FailureKind;
+    use crate::http::h2::guard::Abuse;
+    use crate::observe::handshakes::HandshakeFailure;
+    use crate::observe::proxy_headers::ProxyHeaderFailure;
+    use crate::policy::jwt::Refusal;
+    use crate::tls::UpstreamTlsFailure;
+    use crate::tls::session::Fault;
+
+    fn each_has_its_own_counter_and_name<C: Cause>() {
+        let counters = ByCause::<C>::default();
+        for (times, cause) in (1..).zip(C::EVERY) {
+            for _ in 0..times {
+                counters.count(*cause);
+            }
+        }
+        for (times, (cause, count)) in (1..).zip(counters.iter()) {
+            assert_eq!(count, times, "{}", cause.name());
+            assert_eq!(counters.of(cause), times, "{}", cause.name());
+        }
+        let names: BTreeSet<_> = C::EVERY.iter().map(|cause| cause.name()).collect();
+        assert_eq!(names.len(), C::EVERY.len());
+        counters.reset();
+        assert!(counters.iter().all(|(_, count)| count == 0));
+    }
+
+    #[test]
+    fn causes_are_counted_apart() {
+        each_has_its_own_counter_and_name::<FailureKind>();
+        each_has_its_own_counter_and_name::<Abuse>();
+        each_has_its_own_counter_and_name::<HandshakeFailure>();
+        each_has_its_own_counter_and_name::<Fault>();
+        each_has_its_own_counter_and_name::<ProxyHeaderFailure>();
+        each_has_its_own_counter_and_name::<Refusal>();
+        each_has_its_own_counter_and_name::<UpstreamTlsFailure>();
+    }
+}
