@@ -5,8 +5,6 @@
 //! applied, `cpu` read before and after, answers verified) → `record` (kept as JSON) → `report`
 //! (`stats` of the rounds, tables and plots).
 
-#![forbid(unsafe_code)]
-
 mod args;
 mod cpu;
 mod inside;

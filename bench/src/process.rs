@@ -1,5 +1,7 @@
 //! Processes the harness starts: pinned to their cores, logged to a file, gone with their owner.
 
+#![expect(unsafe_code, reason = "sched_setscheduler(2)")]
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -123,6 +125,17 @@ pub(crate) fn pin(cores: &[usize]) -> Result<()> {
     }
     sched_setaffinity(None, &set)
         .with_context(|| format!("cannot run on cores {cores:?}: pass --proxy-cores, --load-cores"))
+}
+
+/// Has the calling thread run while nobody else wants its core, and give that back at once. What is
+/// merely nice is not interrupted before its slice of some milliseconds is over.
+pub(crate) fn step_back() -> std::io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: It reads the parameters, which outlive the call; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// From now on SIGINT and SIGTERM end this process together with all it has started: a proxy left

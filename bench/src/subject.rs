@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::process::setpriority_process;
 
 use crate::load::{Aim, Load, Turn};
 use crate::peers::{Peer, Wiring};
-use crate::process::Running;
+use crate::process::{self, Running};
 use crate::procfs;
 use crate::scenario::{Case, Inside};
 use crate::stats::count64;
@@ -84,7 +83,8 @@ impl<'a> Subject<'a> {
     ) -> Result<Turn> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let meanwhile = scope.spawn(|| self.meanwhile(inside, &done));
+            let meanwhile = std::thread::Builder::new().name("operator".to_owned());
+            let meanwhile = meanwhile.spawn_scoped(scope, || self.meanwhile(inside, &done))?;
             let turn = load.turn(duration);
             done.store(true, Ordering::Release);
             let happened = meanwhile
@@ -110,7 +110,7 @@ impl<'a> Subject<'a> {
             return Ok(None);
         };
         // An operator's machine is another: this one takes what load and origin leave.
-        setpriority_process(None, LOWEST_PRIORITY)?;
+        process::step_back().context("cannot step back")?;
         let looks = inside::look(inside, &self.wiring.folder, done);
         let looks = looks.with_context(|| format!("cannot look inside ({inside:?})"))?;
         Ok(Some((LOOKS, looks)))
@@ -155,7 +155,5 @@ impl<'a> Subject<'a> {
 pub(crate) const CHANGES: &str = "configuration_changes";
 /// Key in [`Turn::extra`]: how often an operator's question was answered, or was under way.
 const LOOKS: &str = "looks_inside";
-/// As nice as can be: 1.5 % of a core that others want. Of the calling thread alone, on Linux.
-const LOWEST_PRIORITY: i32 = 19;
 /// 5 000 routes take a while to parse.
 const START: Duration = Duration::from_secs(20);
