@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::thread;
 
-use rustix::process::setpriority_process;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::limits::BACKGROUND_JOBS;
+use crate::limits::{BACKGROUND_JOBS, BACKGROUND_NICENESS};
+use crate::priority;
 
 /// Runs so many jobs at a time, each on a thread of its own.
 #[derive(Debug, Clone)]
@@ -42,9 +42,7 @@ impl Slot {
     /// that there is no thread left.
     pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
         let run = move || {
-            // The thread's own, not the process's: Linux counts priorities by thread. Without it
-            // the job competes with requests, which is no reason not to do it.
-            let _ = setpriority_process(None, LOWEST_PRIORITY);
+            priority::lower(BACKGROUND_NICENESS);
             job();
             drop(self);
         };
@@ -56,6 +54,3 @@ impl Slot {
         }
     }
 }
-
-/// As nice as can be: 1.5 % of a core that others want.
-const LOWEST_PRIORITY: i32 = 19;

@@ -19,6 +19,7 @@ pub mod live;
 pub mod log;
 pub mod metrics;
 pub mod pprof;
+mod priority;
 mod query;
 mod server;
 pub mod watch;

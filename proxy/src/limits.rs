@@ -136,6 +136,8 @@ pub const UDP_STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// One tick of a shard's deadline wheel: 100 ms. Timeouts are seconds, so a tenth is exact enough.
 pub const WHEEL_TICK: Duration = Duration::from_millis(100);
+/// The turns on its core that a shard asks the kernel for: 100 µs, the shortest there are (Linux 6.12).
+pub const SHARD_SLICE: Duration = Duration::from_micros(100);
 /// Bytes read and dropped after a final answer, so that the client sees it and not a reset: 64 KiB.
 pub const LINGER_BYTES: usize = 64 * KIB;
 /// For how long they are read: 1 s.

@@ -20,7 +20,8 @@ use tokio::task::LocalSet;
 use crate::background::Background;
 use crate::endpoint::{self, Endpoint};
 use crate::handles::Handles;
-use crate::limits::TRACES;
+use crate::limits::{ADMIN_NICENESS, TRACES};
+use crate::priority;
 
 pub(crate) use answer::{Answer, ErrorForm, JSON, Refusal, TEXT};
 pub(crate) use body::{Body, Piece};
@@ -114,6 +115,7 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
         .build()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let run = move || {
+        priority::lower(ADMIN_NICENESS);
         let local = LocalSet::new();
         let shared = Rc::new(Shared::new(handles, hosts));
         local.block_on(&runtime, async move {

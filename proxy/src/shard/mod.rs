@@ -14,6 +14,7 @@ mod overload;
 pub mod peers;
 pub(crate) mod registry;
 mod run;
+mod scheduling;
 pub(crate) mod tasks;
 pub(crate) mod turn;
 pub mod wheel;

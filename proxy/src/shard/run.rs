@@ -1,7 +1,5 @@
 //! A shard's thread: runtime, housekeeping, inbox.
 
-#![expect(unsafe_code, reason = "sched_setaffinity(2)")]
-
 use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -16,6 +14,7 @@ use super::accept::Acceptors;
 use super::answers;
 use super::inbox::{Ask, InboxReader};
 use super::peers::Peers;
+use super::scheduling;
 use super::tasks::{Purpose, listed};
 use super::turn::Turns;
 use crate::config::Published;
@@ -80,8 +79,9 @@ pub fn run(
     started: impl FnOnce(DriverReport),
 ) -> io::Result<()> {
     if let Some(core) = options.core {
-        pin(core)?;
+        scheduling::pin(core)?;
     }
+    scheduling::wake_soon();
     let (driver, report) = Driver::build(options.driver, options.descriptors)?;
     let waits = driver.waits();
     inbox.bell.set_nonblocking(waits == Waits::ForReadiness)?;
@@ -224,18 +224,4 @@ async fn stop(shard: &Rc<Shard>) -> io::Result<()> {
     }
     shard.log.borrow_mut().flush();
     Ok(())
-}
-
-fn pin(core: usize) -> io::Result<()> {
-    // SAFETY: an all-zero cpu_set_t is the empty set, and the pointer and size name a live one.
-    let pinned = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if pinned == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
