@@ -1,9 +1,13 @@
-//! How many shards a process gets, and which cores: its CPU set, cut to its cgroup's quota.
+//! How many shards a process gets, and which cores: its CPU set, cut to its cgroup's quota. And how a
+//! thread is bound to some of them.
 
 #![expect(clippy::disallowed_methods, reason = "it runs before any shard does")]
-#![expect(unsafe_code, reason = "sched_getaffinity(2)")]
+#![expect(unsafe_code, reason = "sysconf(3)")]
 
+use std::io;
 use std::num::NonZeroU16;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The CPUs of this process.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,21 +72,42 @@ fn parse_cpu_max(text: &str) -> Option<f64> {
 }
 
 fn affinity() -> Vec<usize> {
-    // SAFETY: an all-zero cpu_set_t is the empty set, the pointer and size name a live one, and
-    // CPU_ISSET is asked for indices within it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return vec![0];
-        }
-        let all = 0..usize::try_from(libc::CPU_SETSIZE).unwrap_or_default();
-        all.filter(|&cpu| libc::CPU_ISSET(cpu, &set)).collect()
+    let Ok(set) = sched_getaffinity(None) else {
+        return vec![0];
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|&core| set.is_set(core))
+        .collect()
+}
+
+/// Binds this thread, and those that it starts, to these cores.
+///
+/// # Errors
+/// There are no such cores, or the process may not have them.
+pub fn bind_thread(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        set.set(core);
     }
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cpus, parse_cpu_max};
+    use super::{Cpus, affinity, bind_thread, parse_cpu_max};
+
+    #[test]
+    fn a_thread_stays_on_its_cores_with_all_that_it_starts() {
+        let before = affinity();
+        let last = before[before.len() - 1];
+        let there = std::thread::spawn(move || {
+            bind_thread(&[last]).expect("its own core");
+            std::thread::spawn(affinity).join().expect("tells")
+        });
+        assert_eq!(there.join().expect("binds"), [last]);
+        assert_eq!(affinity(), before);
+        bind_thread(&[]).expect_err("nowhere");
+    }
 
     #[test]
     fn reads_the_quota_of_a_cgroup() {

@@ -1,7 +1,7 @@
 //! The `gateway` binary: from what the user typed to running shards, and to the exit code.
 
 use std::io::IsTerminal as _;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use proxy::config::check;
 use proxy::config::compile::CompileOptions;
 use proxy::config::in_force::InForce;
 use proxy::config::local::{self, Binder, LocalConfig};
-use proxy::cpu::Cpus;
+use proxy::cpu::{self, Cpus};
 use proxy::descriptors;
 use proxy::heap::{self, Sampled, Sampling};
 use proxy::inspect::{Inspected, servers};
@@ -63,8 +63,11 @@ fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
 }
 
 fn run(args: &RunArgs) -> Result<ExitCode> {
+    let cpus = Cpus::of_this_process();
+    // Before there is another thread: all of them come from this one.
+    keep_off_shards(args, &cpus)?;
     let (log_control, log) = start_log(args.log_format)?;
-    let code = match serve(args, log_control) {
+    let code = match serve(args, cpus, log_control) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -76,12 +79,11 @@ fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn serve(args: &RunArgs, log_control: LogControl) -> Result<()> {
+fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     let started = Instant::now();
     prepare_memory(args.heap_sampling);
     // Before anything is served: a signal from here on is a wish for an orderly end.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("signals cannot be caught")?;
-    let cpus = Cpus::of_this_process();
     let plan = plan(args, &cpus)?;
     let servers = servers::bind(args)?;
     let published = Arc::new(ArcSwap::default());
@@ -130,11 +132,11 @@ fn serve(args: &RunArgs, log_control: LogControl) -> Result<()> {
 }
 
 fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
-    let shards = args.shards.unwrap_or_else(|| cpus.shards());
+    let shards = shards(args, cpus);
     Ok(ShardPlan {
         shards: NonZeroU32::from(shards),
         driver: args.driver,
-        cores: cores(args.pin, cpus, usize::from(shards.get())),
+        cores: cores(args, cpus),
         descriptors: descriptors::per_shard(NonZeroU32::from(shards))?,
         session_key: args.session_key()?,
     })
@@ -227,13 +229,36 @@ fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
     Ok((control, writer))
 }
 
+fn shards(args: &RunArgs, cpus: &Cpus) -> NonZeroU16 {
+    args.shards.unwrap_or_else(|| cpus.shards())
+}
+
 /// The core of each shard. On a machine shared with others, the scheduler knows better than a fixed
 /// core; a set of CPUs of our own is a promise that nobody else runs there.
-fn cores(pin: Pin, cpus: &Cpus, shards: usize) -> Option<Vec<usize>> {
-    let wanted = match pin {
+fn cores(args: &RunArgs, cpus: &Cpus) -> Option<Vec<usize>> {
+    let shards = usize::from(shards(args, cpus).get());
+    let wanted = match args.pin {
         Pin::Always => true,
         Pin::Never => false,
         Pin::Auto => cpus.is_part_of_machine() && shards == cpus.set.len(),
     };
     wanted.then(|| cpus.set.iter().copied().cycle().take(shards).collect())
+}
+
+/// Has this thread, and all that it starts, keep off the cores that shards are bound to, where there
+/// are others. Each shard goes to its own from there.
+fn keep_off_shards(args: &RunArgs, cpus: &Cpus) -> Result<()> {
+    let Some(taken) = cores(args, cpus) else {
+        return Ok(());
+    };
+    let others = cpus
+        .set
+        .iter()
+        .copied()
+        .filter(|core| !taken.contains(core));
+    let others: Vec<usize> = others.collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    cpu::bind_thread(&others).context("cannot keep off the cores of shards; try --pin never")
 }

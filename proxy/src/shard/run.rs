@@ -18,6 +18,7 @@ use super::scheduling;
 use super::tasks::{Purpose, listed};
 use super::turn::Turns;
 use crate::config::Published;
+use crate::cpu;
 use crate::driver::{Driver, DriverChoice, DriverReport, Waits};
 use crate::heap;
 use crate::l4::udp::UdpListeners;
@@ -79,7 +80,7 @@ pub fn run(
     started: impl FnOnce(DriverReport),
 ) -> io::Result<()> {
     if let Some(core) = options.core {
-        scheduling::pin(core)?;
+        cpu::bind_thread(&[core])?;
     }
     scheduling::wake_soon();
     let (driver, report) = Driver::build(options.driver, options.descriptors)?;

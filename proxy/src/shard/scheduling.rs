@@ -1,4 +1,4 @@
-//! Where the kernel runs a shard's thread, and how soon.
+//! How soon the kernel runs a shard's thread.
 
 #![expect(unsafe_code, reason = "sched_getattr(2) and sched_setattr(2)")]
 
@@ -6,19 +6,7 @@ use std::io;
 use std::mem;
 use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_setaffinity};
-
 use crate::limits::SHARD_SLICE;
-
-/// Runs this thread on one core alone.
-///
-/// # Errors
-/// There is no such core, or the process may not have it.
-pub(super) fn pin(core: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(core);
-    Ok(sched_setaffinity(None, &set)?)
-}
 
 /// Asks for turns that are short, and so soon: the kernel lets a thread that wakes interrupt one of
 /// longer turns (EEVDF, Linux 6.12). With equal ones a request waits until a dump that runs on the
@@ -51,5 +39,20 @@ fn shorten_turns(turn: Duration) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_as_short_as_asked_for_where_the_kernel_knows_them() {
+        shorten_turns(Duration::from_micros(300)).expect("anyone may ask");
+        let told = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+        let turn = told.lines().find(|line| line.starts_with("se.slice"));
+        if let Some(turn) = turn {
+            assert!(turn.ends_with(" 300000"), "{turn}");
+        }
     }
 }

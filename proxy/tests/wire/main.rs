@@ -20,6 +20,7 @@ mod balance;
 mod busy_shard;
 mod chunked;
 mod connection_limits;
+mod cores;
 mod drain;
 mod driver;
 mod early_response;

@@ -304,7 +304,7 @@ impl GatewayBuilder {
             ])
             .args(["--access-log", "off"])
             .args(self.server_arguments())
-            .args(["--pin", "never"])
+            .env("GATEWAY_PIN", "never")
             .args(&self.arguments)
             .envs(self.environment.iter().cloned())
             .stdout(Stdio::piped())

@@ -1,0 +1,59 @@
+//! Where threads run, and how much they stand back for requests.
+
+use rustix::process::{Pid, getpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::support::{Gateway, gateway, on_both_drivers, origin};
+
+on_both_drivers! {
+    fn what_serves_no_requests_keeps_off_the_core_of_a_bound_shard(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .inspected()
+            .environment("GATEWAY_PIN", "always")
+            .start();
+        gateway.client().gets("/").expects(200);
+        let own = cores(None);
+        let (first, others) = own.split_first().expect("we run somewhere");
+        for (name, thread) in threads(&gateway) {
+            // The kernel's own, for operations of its ring, are where the shard is.
+            if name == "shard-0" || name.starts_with("iou-") {
+                assert_eq!(cores(Some(thread)), [*first], "{name}");
+            } else if !others.is_empty() {
+                assert_eq!(cores(Some(thread)), others, "{name}");
+            }
+        }
+    }
+
+    fn the_admin_servers_stand_back(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let niceness = |name: &str| {
+            let (_, thread) = threads(&gateway)
+                .find(|(found, _)| found == name)
+                .expect("it is there");
+            getpriority_process(Some(thread)).expect("our own child")
+        };
+        assert_eq!((niceness("shard-0"), niceness("admin")), (0, 10));
+    }
+}
+
+/// Its threads, by name. Those that end meanwhile are none.
+fn threads(gateway: &Gateway) -> impl Iterator<Item = (String, Pid)> {
+    let folder = std::fs::read_dir(format!("/proc/{}/task", gateway.pid()));
+    folder.expect("our own child").filter_map(|thread| {
+        let path = thread.expect("an entry").path();
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        let id = path.file_name()?.to_str()?.parse().ok()?;
+        Some((name.trim_end().to_owned(), Pid::from_raw(id)?))
+    })
+}
+
+/// Where a thread may run; `None` is this one.
+fn cores(thread: Option<Pid>) -> Vec<usize> {
+    let set = sched_getaffinity(thread).expect("our own child");
+    (0..CpuSet::MAX_CPU)
+        .filter(|&core| set.is_set(core))
+        .collect()
+}
