@@ -12,6 +12,7 @@ use crate::noise::Window;
 use crate::origin::{Kind, Origin};
 use crate::peers::Peer;
 use crate::probe;
+use crate::process;
 use crate::procfs::Usage;
 use crate::scenario::{Case, Inside, Loader};
 use crate::slice::{Settling, Slice, divide};
@@ -115,6 +116,12 @@ impl<'a> Bench<'a> {
 
     /// The first turn of a run, which is not measured.
     pub(crate) fn warm_up(&mut self, inside: Option<Inside>) -> Result<()> {
+        if self.case.apart {
+            // They share their cores with the admin server, as nobody would in production: what it
+            // costs them is not the proxy's.
+            process::wake_soon(self.origin.pid())?;
+            process::wake_soon(std::process::id())?;
+        }
         if !self.is_idle() {
             let warm_up = self.turn(inside, self.method.warm_up);
             warm_up.context("while warming up")?;

@@ -1,6 +1,6 @@
 //! Processes the harness starts: pinned to their cores, logged to a file, gone with their owner.
 
-#![expect(unsafe_code, reason = "sched_setscheduler(2)")]
+#![expect(unsafe_code, reason = "sched_setscheduler(2), sched_setattr(2)")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -138,6 +138,30 @@ pub(crate) fn step_back() -> std::io::Result<()> {
     }
 }
 
+/// Has a process, all its threads, interrupt whoever else runs on its cores as soon as it wakes: its
+/// turns are short (EEVDF, Linux 6.12; older kernels take no notice).
+pub(crate) fn wake_soon(pid: u32) -> Result<()> {
+    let attributes = libc::sched_attr {
+        size: u32::try_from(size_of::<libc::sched_attr>())?,
+        sched_policy: libc::SCHED_OTHER.cast_unsigned(),
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: SHORT_TURN_NS,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    for thread in procfs::threads(pid)? {
+        // SAFETY: It reads the attributes, which outlive the call and say how large they are.
+        let set =
+            unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
+        if set != 0 {
+            return Err(std::io::Error::last_os_error()).context("cannot ask for short turns");
+        }
+    }
+    Ok(())
+}
+
 /// From now on SIGINT and SIGTERM end this process together with all it has started: a proxy left
 /// behind would disturb every later run.
 pub(crate) fn end_with_children() -> Result<()> {
@@ -195,6 +219,8 @@ pub(crate) fn output(program: impl AsRef<Path>, args: &[&str]) -> Result<String>
 const OPEN_FILES: u64 = 65_536;
 /// A proxy drains on SIGTERM; no client is left to wait for.
 const GRACE: Duration = Duration::from_millis(1500);
+/// The shortest turn there is.
+const SHORT_TURN_NS: u64 = 100_000;
 const LOG_LINES: usize = 5;
 
 #[cfg(test)]

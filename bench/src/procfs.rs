@@ -3,8 +3,8 @@
 //! Parsing is apart from reading, so that it is tested on scripted text.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Instant;
+use std::{fs, io};
 
 use anyhow::{Context, Result};
 
@@ -134,6 +134,13 @@ pub(crate) fn tree(root: u32) -> Result<Vec<u32>> {
         next += 1;
     }
     Ok(found)
+}
+
+/// The threads of a process.
+pub(crate) fn threads(pid: u32) -> Result<Vec<u32>> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).context("the process is gone")?;
+    let number = |task: io::Result<fs::DirEntry>| task.ok()?.file_name().to_str()?.parse().ok();
+    Ok(tasks.filter_map(number).collect())
 }
 
 /// Over all threads: `/proc/PID/status` counts only the first.
