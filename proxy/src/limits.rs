@@ -257,7 +257,7 @@ pub const H2_RESETS_PER_SECOND: u32 = 100;
 pub const H2_RESET_SAMPLE: u32 = 500;
 /// Streams of one connection that we reset, whatever made us: 500 (CVE-2025-8671).
 pub const H2_OWN_RESETS: u32 = 500;
-/// PING frames a second: 100.
+/// PING frames a second, beside one after DATA of ours: 100.
 pub const H2_PINGS_PER_SECOND: u32 = 100;
 /// SETTINGS frames a second: 50.
 pub const H2_SETTINGS_PER_SECOND: u32 = 50;

@@ -108,7 +108,7 @@ async fn shake_hands<'l, 'a>(
         match (shaken, link.verdict()) {
             (Poll::Ready(Ok(connection)), _) => Poll::Ready(Some(connection)),
             (Poll::Ready(Err(error)), _) => {
-                note_error(shard, client, &error);
+                note_error(shard, client, link, &error);
                 Poll::Ready(None)
             }
             // The preface is worth waiting for where it is there: who sent it can be told why.
@@ -121,13 +121,14 @@ async fn shake_hands<'l, 'a>(
 }
 
 /// Counts a connection that a client has brought to its end, if by what we may not let pass.
-fn note_error(shard: &Shard, client: &Client, error: &h2::Error) {
+fn note_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error) {
     let client = client.hop.address();
     tracing::debug!(%client, %error, "an HTTP/2 connection broke off");
-    if let Some(reason) = error.reason()
-        && error.is_library()
-    {
-        shard.counters.http2_errors.count(reason.into());
+    let errors = &shard.counters.http2_errors;
+    match error.reason() {
+        Some(reason) if error.is_library() => errors.count(reason.into()),
+        None if link.is_cut_off() => errors.count_cut_off(),
+        _ => {}
     }
 }
 
@@ -214,7 +215,7 @@ impl Driver<'_, '_> {
             Poll::Ready(Some(Ok(accepted))) => Poll::Ready(Some(accepted)),
             Poll::Ready(Some(Err(error))) => {
                 if self.ending != Ending::AtOnce {
-                    note_error(self.shard, self.client, &error);
+                    note_error(self.shard, self.client, self.link, &error);
                 }
                 Poll::Ready(None)
             }
@@ -253,7 +254,7 @@ impl Driver<'_, '_> {
         let client = self.client.hop.address();
         match verdict {
             Verdict::Abuse(abuse) => {
-                self.shard.note_abuse(abuse, client);
+                self.shard.note_abuse(abuse, Peer::Client, client);
                 Reason::ENHANCE_YOUR_CALM
             }
             Verdict::HeadLate | Verdict::Silent => {

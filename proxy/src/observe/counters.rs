@@ -250,8 +250,8 @@ blocks! {
 #[derive(Debug, Default)]
 pub struct Http2Errors([Counter; HTTP2_ERRORS.len()]);
 
-/// Names of error codes, by number (RFC 9113 section 7).
-const HTTP2_ERRORS: [&str; 14] = [
+/// Names of error codes, by number (RFC 9113 section 7), and behind them of what has no code.
+const HTTP2_ERRORS: [&str; 15] = [
     "no_error",
     "protocol_error",
     "internal_error",
@@ -266,6 +266,7 @@ const HTTP2_ERRORS: [&str; 14] = [
     "enhance_your_calm",
     "inadequate_security",
     "http_1_1_required",
+    "truncated",
 ];
 
 impl Http2Errors {
@@ -275,6 +276,11 @@ impl Http2Errors {
         if let Some(counter) = counter {
             counter.increment();
         }
+    }
+
+    /// Counts one that its peer has ended in the middle of a frame.
+    pub fn count_cut_off(&self) {
+        self.0[HTTP2_ERRORS.len() - 1].increment();
     }
 
     /// The names and how often each came.
@@ -340,8 +346,10 @@ pub struct ShardCounters {
     pub dropped_datagrams: ByCause<FailureKind>,
     /// TLS of clients.
     pub handshakes: Handshakes,
-    /// HTTP/2 connections ended because of what their peer did too often.
+    /// HTTP/2 connections ended because of what their client did too often.
     pub abuses: ByCause<Abuse>,
+    /// HTTP/2 connections ended because of what their endpoint did too often.
+    pub upstream_abuses: ByCause<Abuse>,
     /// HTTP/2 connections of clients that the `h2` crate ended.
     pub http2_errors: Http2Errors,
     /// Requests refused under overload.

@@ -20,7 +20,7 @@ pub(crate) mod turn;
 pub mod wheel;
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
+use std::fmt::Display;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ use rand::rngs::SmallRng;
 use crate::config::{Published, Snapshot};
 use crate::downstream::h2::tasks::StreamTasks;
 use crate::driver::Waits;
-use crate::http::h2::guard::Abuse;
+use crate::http::h2::guard::{Abuse, Peer};
 use crate::l4::udp::UdpListeners;
 use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
 use crate::memory;
@@ -173,18 +173,23 @@ impl Shard {
         self.freed.set(self.freed.get() + 1);
     }
 
-    /// Counts a client whose connection is ended for what it did too often. One a second is told
+    /// Counts a peer whose connection is ended for what it did too often. One a second is told
     /// of in the log: there may be thousands.
-    pub(crate) fn note_abuse(&self, abuse: Abuse, client: IpAddr) {
-        self.counters.abuses.count(abuse);
+    pub(crate) fn note_abuse(&self, abuse: Abuse, peer: Peer, address: impl Display) {
+        let (counter, whose) = match peer {
+            Peer::Client => (&self.counters.abuses, "client"),
+            Peer::Server => (&self.counters.upstream_abuses, "endpoint"),
+        };
+        counter.count(abuse);
         let told = self.abuse_told.get();
         if told.is_none_or(|told| self.now() >= told.after(ABUSE_LOG_PAUSE)) {
             self.abuse_told.set(Some(self.now()));
             tracing::warn!(
                 shard = self.id,
-                %client,
+                peer = whose,
+                %address,
                 cause = abuse.reason(),
-                "ended an HTTP/2 connection: its client does this too often"
+                "ended an HTTP/2 connection: its peer does this too often"
             );
         }
     }

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -177,7 +178,8 @@ async fn dial(
         }
     };
     std::mem::forget(dialing);
-    let drive = drive(Rc::clone(shard), Rc::clone(&session), connection);
+    let name = Arc::clone(&endpoint.name);
+    let drive = drive(Rc::clone(shard), Rc::clone(&session), connection, name);
     monoio::spawn(fenced(shard, Purpose::UpstreamSession, drive));
     Ok(session)
 }
@@ -192,7 +194,7 @@ impl Drop for Dialing<'_> {
 }
 
 /// Drives a connection until it ends.
-async fn drive(shard: Rc<Shard>, session: Rc<Session>, connection: Connection) {
+async fn drive(shard: Rc<Shard>, session: Rc<Session>, connection: Connection, endpoint: Arc<str>) {
     let _closes = Dialing(&session);
     let Channel::Socket(socket) = &connection.stream else {
         return;
@@ -216,12 +218,16 @@ async fn drive(shard: Rc<Shard>, session: Rc<Session>, connection: Connection) {
     };
     let mut connection = pin!(connection);
     let ended = poll_fn(|context| driver.poll(connection.as_mut(), context)).await;
-    let failure = match &ended {
-        Some(error) if error.is_library() => FailureKind::UpstreamGarbage,
+    let verdict = link.verdict();
+    let failure = match (&ended, verdict) {
+        (_, Some(Verdict::Abuse(abuse))) => {
+            shard.note_abuse(abuse, Peer::Server, &endpoint);
+            FailureKind::UpstreamGarbage
+        }
+        (Some(error), _) if error.is_library() => FailureKind::UpstreamGarbage,
         _ => FailureKind::ConnectFailed,
     };
-    let verdict = link.verdict();
-    tracing::debug!(error = ?ended, ?verdict, "an upstream HTTP/2 connection ended");
+    tracing::debug!(%endpoint, error = ?ended, ?verdict, "an upstream HTTP/2 connection ended");
     session.close(failure);
 }
 

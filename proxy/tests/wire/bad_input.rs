@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::metrics::{count, waits_for_count};
 use crate::support::frames::{
     DATA, END_HEADERS, END_STREAM, HEADERS as HEAD, PREFACE, Peer, SETTINGS, WINDOW_UPDATE, frame,
+    get,
 };
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
@@ -240,6 +241,25 @@ on_both_drivers! {
             waits_for_count(&gateway, HTTP2, &counter, before + 1.0);
             neighbour.gets("/").expects(200);
         }
+    }
+
+    fn frames_of_http_2_that_are_cut_off(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let head = get(1);
+        for (nth, cut) in [4, 9, head.len() - 1].into_iter().enumerate() {
+            let mut peer = Peer::client(gateway.address());
+            peer.sends(&head[..cut]).finishes();
+            while peer.next().is_some() {}
+            let counted = f64::from(u8::try_from(nth).expect("few")) + 1.0;
+            waits_for_count(&gateway, HTTP2, "reason=\"truncated\"", counted);
+        }
+        let mut whole = Peer::client(gateway.address());
+        whole.sends(&head);
+        whole.next_of(HEAD);
+        whole.finishes();
+        while whole.next().is_some() {}
+        assert!(count(&gateway, HTTP2, "reason=\"truncated\"") < 3.5);
     }
 
     fn datagrams_of_more_clients_than_there_is_room_for(driver) {

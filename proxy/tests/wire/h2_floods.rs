@@ -1,12 +1,13 @@
 //! Floods over HTTP/2: frames that cost their sender nothing end their connection with
 //! `ENHANCE_YOUR_CALM`, and neither memory nor neighbours notice.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use super::metrics::waits_for_count;
 use crate::support::frames::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, PRIORITY, Peer,
-    RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get, post, request,
+    RST_STREAM, SETTINGS, WINDOW_UPDATE, before_frames, block, frame, get, post, request,
 };
 use crate::support::{
     Driver, Gateway, MOMENT, Origin, Reply, Tally, gateway, on_both_drivers, origin,
@@ -181,6 +182,62 @@ on_both_drivers! {
         flood(driver, &PINGS);
     }
 
+    fn a_ping_for_each_answer_is_no_flood(driver) {
+        let (_origin, gateway) = start(driver);
+        let mut peer = Peer::client(gateway.address());
+        for nth in 0..ANSWERS {
+            peer.sends(get(nth * 2 + 1));
+            peer.next_of(DATA);
+            peer.sends(frame(PING, 0, 0, &[0; 8]));
+            while peer.next_of(PING).flags & ACK == 0 {}
+        }
+    }
+
+    fn a_ping_for_each_request_is_no_flood(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        let ask = "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1\r\n\r\nx";
+        client.sends(ask);
+        let mut server = Peer::server(&listener);
+        for nth in 0..ANSWERS {
+            let stream = server.next_of(DATA).stream;
+            server.sends(frame(PING, 0, 0, &[0; 8]));
+            while server.next_of(PING).flags & ACK == 0 {}
+            server.sends(frame(HEADERS, END_STREAM | END_HEADERS, stream, &[0x89]));
+            client.expects(204);
+            if nth + 1 < ANSWERS {
+                client.sends(ask);
+            }
+        }
+    }
+
+    fn endpoints_may_not_flood_either(driver) {
+        for flood in [&PINGS, &SETTINGS_FRAMES, &WINDOW_UPDATES, &PRIORITIES] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+            let address = listener.local_addr().expect("bound");
+            let sound = origin();
+            let gateway = gateway(driver)
+                .backend("flooding", &[address])
+                .speaks("flooding", "H2C")
+                .backend("sound", &[sound.address()])
+                .rule("{matches: [{path: {value: /sound}}], backendRefs: [{@sound}]}")
+                .rule("{backendRefs: [{@flooding}]}")
+                .inspected()
+                .start();
+            let mut client = gateway.client();
+            client.gets("/");
+            let mut server = Peer::server(&listener);
+            server.next_of(HEADERS);
+            server.sends(flood.bytes());
+            client.expects(502);
+            while server.next().is_some() {}
+            let cause = format!("reason=\"{}\"", flood.cause);
+            waits_for_count(&gateway, "gateway_upstream_http2_abuses_total", &cause, 1.0);
+            gateway.waits_for_log(&format!("peer=\"endpoint\" address={address}"));
+            gateway.client().gets("/sound").expects(200);
+        }
+    }
+
     fn settings(driver) {
         flood(driver, &SETTINGS_FRAMES);
     }
@@ -298,6 +355,9 @@ on_both_drivers! {
         assert_served(&gateway);
     }
 }
+
+/// More than the PINGs that are free in a second.
+const ANSWERS: u32 = 300;
 
 /// More than any flood below leaves behind; a fraction of what one sends.
 const BOUND: u64 = 8 * 1024 * 1024;

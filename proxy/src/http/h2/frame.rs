@@ -142,6 +142,12 @@ impl Frames {
         self.preface
     }
 
+    /// Whether bytes of a frame have come that has not come to its end.
+    #[must_use]
+    pub fn is_within(&self) -> bool {
+        self.filled > 0 || self.padded.is_some() || self.left > 0
+    }
+
     /// Takes the next bytes in, and tells of every frame as soon as its size is known.
     ///
     /// # Errors

@@ -70,6 +70,8 @@ struct Counts {
     streams: u64,
     /// DATA frames that we sent.
     data_sent: u64,
+    /// Whether one of them went out since the last PING came.
+    data_since_ping: bool,
     /// The highest stream that was opened.
     last_stream: u32,
     /// Streams that we have not answered to the end.
@@ -149,6 +151,12 @@ impl Guard {
         self.received.preface_left()
     }
 
+    /// Whether the peer is in the middle of a frame.
+    #[must_use]
+    pub fn is_within_frame(&self) -> bool {
+        self.received.is_within()
+    }
+
     /// Whether the peer is in the middle of a head, so that nothing else can come.
     #[must_use]
     pub fn is_within_head(&self) -> bool {
@@ -196,6 +204,8 @@ impl Counts {
                 let few = self.settings.allows(now, H2_SETTINGS_PER_SECOND);
                 within(few, Abuse::Settings)
             }
+            // Who measures the path pings for what we sent, once each (gRPC for Go and Java do).
+            Kind::Ping if std::mem::take(&mut self.data_since_ping) => Ok(()),
             Kind::Ping => within(self.pings.allows(now, H2_PINGS_PER_SECOND), Abuse::Pings),
             Kind::WindowUpdate => {
                 self.window_updates = self.window_updates.saturating_add(1);
@@ -258,7 +268,10 @@ impl Counts {
 
     fn sent(&mut self, peer: Peer, head: FrameHead) -> Result<(), Abuse> {
         match head.kind {
-            Kind::Data => self.data_sent = self.data_sent.saturating_add(1),
+            Kind::Data => {
+                self.data_sent = self.data_sent.saturating_add(1);
+                self.data_since_ping = true;
+            }
             Kind::Headers if peer == Peer::Server && head.stream > self.last_stream => {
                 self.last_stream = head.stream;
                 self.streams = self.streams.saturating_add(1);

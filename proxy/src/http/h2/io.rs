@@ -144,6 +144,11 @@ impl<'a> Link<'a> {
         self.guard.borrow().has_settings()
     }
 
+    /// Whether the peer has ended in the middle of a frame.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.reading.borrow().ended && self.guard.borrow().is_within_frame()
+    }
+
     /// Whether the peer takes no more streams.
     pub(crate) fn is_leaving(&self) -> bool {
         self.guard.borrow().is_leaving()

@@ -146,10 +146,13 @@ impl Scrape<'_> {
         let help = "Connections closed over their PROXY protocol header.";
         let failed = shards().map(|it| &it.proxy_headers);
         by_cause(out, "proxy_protocol_failed", help, failed);
-        let help = "HTTP/2 connections ended for what their peer did too often.";
+        let help = "HTTP/2 connections ended for what their client did too often.";
         by_cause(out, "http2_abuses", help, shards().map(|it| &it.abuses));
+        let help = "HTTP/2 connections ended for what their endpoint did too often.";
+        let abuses = shards().map(|it| &it.upstream_abuses);
+        by_cause(out, "upstream_http2_abuses", help, abuses);
         let help = "HTTP/2 connections of clients ended for what the protocol forbids, or for \
-            heads that unpack to too much, by error code.";
+            heads that unpack to too much, by error code; or cut off in a frame.";
         let errors = shards().flat_map(|shard| shard.http2_errors.iter());
         by_reason(out, "http2_errors", help, errors);
         let failed = self.sum(|shard| shard.accept_errors.value());

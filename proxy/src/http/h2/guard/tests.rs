@@ -176,3 +176,30 @@ fn a_server_may_refuse_what_it_likes() {
         assert_eq!(guard.received(&refused, START), Ok(()));
     }
 }
+
+#[test]
+fn data_of_ours_is_worth_a_ping_each() {
+    let mut guard = begun();
+    let ping = frame(6, 0, 0, &[0; 8]);
+    for _ in 0..10 * H2_PINGS_PER_SECOND {
+        guard.sent(&frame(0, 0, 1, b"x")).expect("our own");
+        assert_eq!(guard.received(&ping, START), Ok(()));
+    }
+    // However much was sent, the next is worth nothing.
+    let (count, abuse) = borne(&mut guard, &ping);
+    assert_eq!(
+        (count, abuse),
+        (u64::from(H2_PINGS_PER_SECOND), Abuse::Pings)
+    );
+}
+
+#[test]
+fn a_frame_is_within_until_its_last_byte() {
+    let whole = [frame(0, 8, 1, &[2, 0, 0, 0]), frame(6, 0, 0, &[0; 8])].concat();
+    let mut guard = begun();
+    for (number, byte) in whole.iter().enumerate() {
+        assert_eq!(guard.received(&[*byte], START), Ok(()));
+        let ends = [12, whole.len() - 1].contains(&number);
+        assert_eq!(guard.is_within_frame(), !ends, "{number}");
+    }
+}
