@@ -1,4 +1,5 @@
-//! The stack of the calling thread, by its frame pointers (the build forces them).
+//! The stack of the calling thread, by its frame pointers. The build forces them; one with flags of its
+//! own may not, and its heap profiles know little then.
 
 #![expect(
     unsafe_code,
@@ -58,8 +59,11 @@ pub(super) fn stack() -> Frames {
         depth: 0,
     };
     let end = stack_end();
+    // Without frame pointers the register holds anything: no frame lies below what is in it.
+    let begin = (&raw const frames).addr();
     let mut frame: usize = frame_pointer!();
     while frames.depth < HEAP_FRAMES
+        && frame >= begin
         && frame.is_multiple_of(align_of::<usize>())
         && frame.saturating_add(RECORD) <= end
     {
