@@ -1,5 +1,6 @@
 //! What the user typed.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use clap_complete::Shell;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use xds::model::GatewayDuration;
 
+use crate::client::is_address;
 use crate::resource::Resource;
 
 /// Shows what a gateway has loaded, and why a request went where it went.
@@ -26,7 +28,7 @@ pub(crate) struct Cli {
 impl Cli {
     /// What the user typed, or the end of the process where that is no command.
     pub(crate) fn typed() -> Self {
-        let cli = Self::parse();
+        let cli = Self::parse_from(joined(std::env::args_os()));
         if let Err(why) = cli.check() {
             Self::command()
                 .error(ErrorKind::WrongNumberOfValues, why)
@@ -56,6 +58,25 @@ impl Cli {
         }
         Ok(())
     }
+}
+
+/// The arguments, `--local HOST:PORT` as `--local=HOST:PORT`. What follows `--local` may as well be
+/// a name, which clap cannot tell from an address: no name has a colon.
+fn joined(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut is_option = true;
+    for argument in typed {
+        is_option &= argument != "--";
+        let address = argument.to_str().filter(|text| is_address(text));
+        match (joined.last_mut(), address) {
+            (Some(last), Some(address)) if is_option && last == "--local" => {
+                last.push("=");
+                last.push(address);
+            }
+            _ => joined.push(argument),
+        }
+    }
+    joined
 }
 
 /// Whom to ask.
@@ -315,10 +336,11 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
     use http::Method;
 
-    use super::{Cli, Command};
+    use super::{Cli, Command, joined};
 
     fn parsed(line: &str) -> Result<Cli, String> {
-        let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
+        let line = joined(line.split(' ').map(Into::into));
+        let cli = Cli::try_parse_from(line).map_err(|error| error.to_string())?;
         cli.check()?;
         Ok(cli)
     }
@@ -340,6 +362,27 @@ mod tests {
         assert_eq!(trace.request, Some(Method::PUT));
         assert_eq!(cli.from.local.as_deref(), Some("localhost:15000"));
         assert_eq!(cli.from.namespace, "web");
+    }
+
+    #[test]
+    fn an_address_may_follow_local_with_a_space() {
+        for (line, local) in [
+            ("gwctl log --local 127.0.0.1:26000", "127.0.0.1:26000"),
+            ("gwctl --local [::1]:26000 log", "[::1]:26000"),
+            ("gwctl config all --local edge", "localhost:15000"),
+            ("gwctl config all --local edge:26000 edge", "edge:26000"),
+            ("gwctl trace --local --port 80 -- h:80", "localhost:15000"),
+        ] {
+            let cli = parsed(line).expect(line);
+            assert_eq!(cli.from.local.as_deref(), Some(local), "{line}");
+        }
+        for line in [
+            "gwctl config all --local edge:http",
+            "gwctl config all --local=edge:26000 edge:26001",
+        ] {
+            let error = parsed(line).expect_err(line);
+            assert!(error.contains("--local=HOST:PORT"), "{error}");
+        }
     }
 
     #[test]

@@ -31,10 +31,7 @@ impl Client {
     /// # Errors
     /// The address is none.
     pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self> {
-        let port = address
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none() {
+        if !is_address(address) {
             bail!("`{address}` is not HOST:PORT, such as localhost:15000");
         }
         Ok(Self {
@@ -149,6 +146,12 @@ impl Client {
             format!("{address} does not speak HTTP; is it the port of an admin server?")
         })
     }
+}
+
+/// Whether a text is HOST:PORT.
+pub(crate) fn is_address(text: &str) -> bool {
+    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    matches!(port, Some(Ok(_)))
 }
 
 /// What is at hand is told within this, or the gateway is stuck: 30 s.

@@ -21,6 +21,9 @@ impl FromStr for Resource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains(':') {
+            return Err("no name has a colon; an address is given with --local=HOST:PORT".into());
+        }
         let (kind, name) = text.split_once('/').unwrap_or(("gateway", text));
         if !GATEWAY.contains(&kind.to_ascii_lowercase().as_str()) {
             return Err(format!("`{kind}` is not a type; write gateway/NAME"));
@@ -55,6 +58,7 @@ mod tests {
             ("httproute/shop", None),
             ("gateway/", None),
             ("gateway/a/b", None),
+            ("127.0.0.1:15000", None),
         ] {
             let parsed = text.parse::<Resource>().ok();
             assert_eq!(parsed.map(|it| it.name).as_deref(), name, "{text}");

@@ -86,7 +86,7 @@ fn a_server_that_never_answers_is_not_waited_for() {
         "trace --port 1 -- http://h/",
         "trace shop --port 1 -- http://h/",
     ] {
-        let run = gwctl(&format!("--local={address} --timeout 200ms {command}"));
+        let run = gwctl(&format!("--local {address} --timeout 200ms {command}"));
         assert_eq!(run.code, Some(1), "{command}: {}", run.err);
         assert!(run.err.contains("--timeout"), "{command}: {}", run.err);
     }
