@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use xds::model::GatewayDuration;
@@ -116,7 +116,7 @@ fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) enum Command {
     /// Show what is loaded
     Config(ConfigArgs),
-    /// Send a request, and show why it went where it went
+    /// Send a request, or wait for the next one, and show why it went where it went
     Trace(TraceArgs),
     /// Show or set the log level
     Log(LogArgs),
@@ -218,16 +218,18 @@ pub(crate) enum Output {
     Json,
 }
 
-/// `gwctl trace`.
+/// `gwctl trace`: of a request that is sent where a URL is given, or else of the next one.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("sent").multiple(true).requires("url")
+    .args(["port", "request", "headers", "data", "cacert", "insecure"]))]
 pub(crate) struct TraceArgs {
     /// A Gateway that must have the port: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
     /// Port of the listener to send the request to
-    #[arg(long, required_unless_present = "next", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Wait for the next request of any client instead of sending one
-    #[arg(long, conflicts_with_all = ["port", "url", "request", "headers", "data", "cacert", "insecure"])]
+    /// Wait for the next request of any client instead of sending one, as without a URL
+    #[arg(long, conflicts_with_all = ["sent", "url"])]
     pub(crate) next: bool,
     /// JSON Lines instead of a screen
     #[arg(long)]
@@ -247,8 +249,8 @@ pub(crate) struct TraceArgs {
     /// Take any certificate of the listener's
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
-    /// What to ask for; its host is sent as Host, and as the name in TLS
-    #[arg(last = true, required_unless_present = "next", value_parser = url)]
+    /// What to ask for; its host is sent as Host, and as the name in TLS [default: wait as --next]
+    #[arg(last = true, requires = "port", value_parser = url)]
     pub(crate) url: Option<Uri>,
 }
 
@@ -390,7 +392,11 @@ mod tests {
         for (line, is_command) in [
             ("gwctl trace --local --port 80 -- h/p", true),
             ("gwctl trace --local --next", true),
-            ("gwctl trace --local", false),
+            ("gwctl trace --local", true),
+            ("gwctl trace gateway/edge --local --raw", true),
+            ("gwctl trace --local -X PUT", false),
+            ("gwctl trace --local http://h/p", false),
+            ("gwctl trace --local --next -- h/p", false),
             ("gwctl trace --local --port 80", false),
             ("gwctl trace --local --port 0 -- h/p", false),
             ("gwctl trace --local -- h/p", false),

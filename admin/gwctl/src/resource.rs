@@ -22,7 +22,9 @@ impl FromStr for Resource {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.contains(':') {
-            return Err("no name has a colon; an address is given with --local=HOST:PORT".into());
+            let hint =
+                "no name has a colon; give an address with --local=HOST:PORT, a URL after --";
+            return Err(hint.to_owned());
         }
         let (kind, name) = text.split_once('/').unwrap_or(("gateway", text));
         if !GATEWAY.contains(&kind.to_ascii_lowercase().as_str()) {

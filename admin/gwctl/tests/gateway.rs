@@ -277,8 +277,10 @@ fn a_trace_catches_no_other_request() {
         assert_eq!(paths.collect::<Vec<_>>(), ["/ours"]);
     }
     // Without a request of its own, it takes what comes.
-    let events = gateway.trace("--next");
-    assert_eq!(status(&events), Some(200));
+    for line in ["--next", "gateway/edge"] {
+        let events = gateway.trace(line);
+        assert_eq!(status(&events), Some(200), "{line}");
+    }
     drop(stop);
     others.join().expect("the other client ends");
 }
