@@ -200,9 +200,9 @@ pub(crate) enum AllOutput {
     /// A tree of binds, listeners, routes and backends
     #[default]
     Short,
-    /// YAML
+    /// A summary in YAML
     Yaml,
-    /// JSON
+    /// The whole dump in JSON, as --file reads it
     Json,
 }
 

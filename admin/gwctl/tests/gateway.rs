@@ -183,6 +183,20 @@ spec:
   - backendRefs: [{{group: gateway-system.io, kind: Backend, name: live}}]
   - matches: [{{path: {{type: PathPrefix, value: /dead}}}}]
     backendRefs: [{{group: gateway-system.io, kind: Backend, name: dead}}]
+  - matches: [{{path: {{type: PathPrefix, value: /pods}}}}]
+    backendRefs: [{{name: pods, port: 80}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {{name: pods}}
+spec: {{ports: [{{port: 80}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: pods-1, labels: {{kubernetes.io/service-name: pods}}}}
+addressType: IPv4
+endpoints: [{{addresses: [127.0.0.1]}}]
+ports: [{{port: {origin}}}]
 ---
 apiVersion: gateway-system.io/v1alpha1
 kind: Backend
@@ -327,7 +341,7 @@ fn what_is_loaded_is_shown() {
         ("tasks", "shard 1"),
         ("memory", "heap profile  sampling"),
         ("version", "configuration in force: number"),
-        ("check FILE", "2 listeners and 4 rules would be served"),
+        ("check FILE", "2 listeners and 6 rules would be served"),
     ] {
         let text = gateway.says(line);
         assert!(text.contains(expected), "{line}: {text}");
@@ -354,6 +368,9 @@ fn what_would_change_is_shown() {
 
     let saved = gateway.file.with_file_name("saved.json");
     fs::write(&saved, gateway.says("config all -o json")).expect("a file");
-    let text = gateway.says(&format!("config diff --file {}", saved.display()));
-    assert!(!text.contains("route "), "{text}");
+    let saved = saved.display();
+    let diff = gateway.says(&format!("config diff --file {saved}"));
+    assert_eq!(diff, "nothing would change\n");
+    let dump = fs::read_to_string(saved.to_string()).expect("our file");
+    assert!(dump.contains("EndpointSlice/default/pods-1"), "{dump}");
 }

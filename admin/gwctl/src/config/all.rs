@@ -13,7 +13,7 @@ use super::scope::Scope;
 use crate::args::AllOutput;
 use crate::output::{self, line};
 
-/// What is loaded, without what is known of certificates, threads and machines.
+/// What is loaded, without workloads, certificates, threads and machines.
 #[derive(Serialize)]
 struct Summary<'a> {
     version: &'a Version,
@@ -25,22 +25,27 @@ struct Summary<'a> {
     policies: &'a [Policy],
 }
 
-/// Prints it.
+impl<'a> Summary<'a> {
+    fn of(dump: &'a Dump) -> Self {
+        Self {
+            version: &dump.version,
+            binds: &dump.binds,
+            listeners: &dump.listeners,
+            routes: &dump.routes,
+            backends: &dump.backends,
+            services: &dump.services,
+            policies: &dump.policies,
+        }
+    }
+}
+
+/// Prints it. JSON is for `--file` to read back, so nothing is left out.
 pub(super) fn write(scope: &Scope, form: AllOutput, out: &mut dyn Write) -> Result<()> {
     let dump = &scope.dump;
-    let summary = Summary {
-        version: &dump.version,
-        binds: &dump.binds,
-        listeners: &dump.listeners,
-        routes: &dump.routes,
-        backends: &dump.backends,
-        services: &dump.services,
-        policies: &dump.policies,
-    };
     match form {
         AllOutput::Short => tree(dump, out),
-        AllOutput::Yaml => output::yaml(&summary, out),
-        AllOutput::Json => output::json(&summary, out),
+        AllOutput::Yaml => output::yaml(&Summary::of(dump), out),
+        AllOutput::Json => output::json(dump, out),
     }
 }
 

@@ -1,8 +1,6 @@
 //! `gwctl config listeners`.
 
-use std::collections::BTreeMap;
-
-use admin_types::dump::Dump;
+use admin_types::dump::{Dump, Runtime};
 
 use crate::table::Table;
 
@@ -11,13 +9,8 @@ pub(super) fn table(dump: &Dump) -> Table<7> {
     let mut table = Table::new([
         "GATEWAY", "LISTENER", "ADDRESS", "PORT", "PROTOCOL", "HOSTNAME", "STATUS",
     ]);
-    let down = dump.runtime.binds_down.iter();
-    let down: BTreeMap<&str, &str> = down
-        .map(|down| (down.bind.as_str(), down.reason.as_str()))
-        .collect();
     for listener in &dump.listeners {
         let bind = dump.binds.iter().find(|bind| bind.key == listener.bind);
-        let down = down.get(listener.bind.as_str());
         table.row([
             listener.gateway.clone(),
             listener.name.clone(),
@@ -25,9 +18,20 @@ pub(super) fn table(dump: &Dump) -> Table<7> {
             bind.map(|bind| bind.port.to_string()).unwrap_or_default(),
             listener.protocol.clone(),
             listener.hostname.clone().unwrap_or_else(|| "*".to_owned()),
-            down.map_or_else(|| "up".to_owned(), |reason| format!("down: {reason}")),
+            status(dump.runtime.as_ref(), &listener.bind),
         ]);
     }
     table.sort();
     table
+}
+
+/// Whether the proxy listens there; nothing where the dump does not say.
+fn status(runtime: Option<&Runtime>, bind: &str) -> String {
+    let Some(runtime) = runtime else {
+        return String::new();
+    };
+    match runtime.binds_down.iter().find(|down| down.bind == bind) {
+        Some(down) => format!("down: {}", down.reason),
+        None => "up".to_owned(),
+    }
 }

@@ -74,6 +74,16 @@ fn cut(mut dump: Dump, gateway: &str) -> Dump {
         .iter()
         .map(|route| Key::of(&route.key).object())
         .collect();
+    if let Some(runtime) = &mut dump.runtime {
+        let binds: BTreeSet<&str> = dump.binds.iter().map(|it| it.key.as_str()).collect();
+        runtime
+            .binds_down
+            .retain(|down| binds.contains(down.bind.as_str()));
+    }
+    dump.certificates.retain(|certificate| {
+        let mut users = certificate.used_by.iter();
+        users.any(|user| listeners.contains(user.as_str()) || targets.contains(user))
+    });
     dump.policies.retain(|policy| match &policy.target {
         PolicyTarget::Gateway { gateway: target } => target == gateway,
         PolicyTarget::ListenerSet { listener_set } => {

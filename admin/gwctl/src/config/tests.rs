@@ -1,7 +1,10 @@
+use admin_types::dump::{Dump, Runtime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::everything;
+use super::scope::Scope;
+use super::{all, everything, listeners};
+use crate::args::AllOutput;
 use crate::source::decode;
 
 const DUMP: &str = include_str!("../../tests/dump.json");
@@ -59,6 +62,30 @@ fn nothing_in_a_dump_steers_the_terminal() {
     assert!(shown.contains("w?[2J??eb"), "{shown}");
     assert!(shown.contains("w\\u001b[2J\\u009b\\u007feb"), "{shown}");
     assert_eq!(steers(&shown), None, "{shown:?}");
+}
+
+#[test]
+fn what_is_saved_reads_back_as_it_was() {
+    let dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
+    let scope = Scope { dump };
+    let mut saved = Vec::new();
+    all::write(&scope, AllOutput::Json, &mut saved).expect("memory");
+    assert_eq!(decode(&saved, "saved.json").expect("a dump"), scope.dump);
+}
+
+#[test]
+fn a_listener_is_down_or_up_where_the_dump_tells() {
+    let mut dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
+    let status = |dump: &Dump| {
+        let lines = listeners::table(dump).lines();
+        let (_, status) = lines[1].rsplit_once("  ").expect("columns");
+        status.to_owned()
+    };
+    assert_eq!(status(&dump), "down: another process has the port");
+    dump.runtime = Some(Runtime::default());
+    assert_eq!(status(&dump), "up");
+    dump.runtime = None;
+    assert_eq!(status(&dump), "-");
 }
 
 proptest! {

@@ -39,9 +39,9 @@ pub use workload::{Serves, Service, ServicePort, Workload};
 pub struct Dump {
     /// What wrote it.
     pub version: Version,
-    /// How the proxy runs.
-    #[serde(default)]
-    pub runtime: Runtime,
+    /// How the proxy runs; nothing in a dump of the configuration alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
     /// Where its configuration comes from.
     #[serde(default)]
     pub source: Source,
