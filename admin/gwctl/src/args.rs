@@ -97,9 +97,9 @@ pub(crate) struct From {
     #[arg(long, global = true, value_name = "DUMP")]
     pub(crate) file: Vec<PathBuf>,
 
-    /// Namespace of what is named
-    #[arg(short, long, global = true, default_value = "default")]
-    pub(crate) namespace: String,
+    /// Namespace of the Gateway that is named [default: default]; alone, every Gateway in it
+    #[arg(short, long, global = true)]
+    pub(crate) namespace: Option<String>,
 
     /// For how long an answer is waited for [default: 30s; 5m for a profile, beside its seconds]
     #[arg(long, global = true, value_parser = duration)]
@@ -286,6 +286,8 @@ pub(crate) struct CheckArgs {
 /// `gwctl log`.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
+    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    pub(crate) resource: Option<Resource>,
     /// Sets it: a level, or a list such as `info,proxy::forward=debug`
     #[arg(long)]
     pub(crate) level: Option<String>,
@@ -297,6 +299,8 @@ pub(crate) struct ProfileArgs {
     /// Of what
     #[arg(value_enum)]
     pub(crate) kind: ProfileKind,
+    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    pub(crate) resource: Option<Resource>,
     /// Seconds that a CPU profile takes
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=300))]
     pub(crate) seconds: u32,
@@ -320,6 +324,8 @@ pub(crate) enum ProfileKind {
 /// `gwctl tasks`.
 #[derive(Debug, Args)]
 pub(crate) struct TasksArgs {
+    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    pub(crate) resource: Option<Resource>,
     /// Form
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -328,6 +334,8 @@ pub(crate) struct TasksArgs {
 /// `gwctl memory`.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
+    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    pub(crate) resource: Option<Resource>,
     /// Form
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
@@ -363,7 +371,7 @@ mod tests {
         assert_eq!(trace.url.expect("a URL").path(), "/p");
         assert_eq!(trace.request, Some(Method::PUT));
         assert_eq!(cli.from.local.as_deref(), Some("localhost:15000"));
-        assert_eq!(cli.from.namespace, "web");
+        assert_eq!(cli.from.namespace.as_deref(), Some("web"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::source::Source;
 /// # Errors
 /// The gateway refuses the level, or cannot be asked.
 pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let client = source.server()?;
+    let client = source.server_of(args.resource.as_ref())?;
     let answer = match &args.level {
         Some(level) => client.post(&format!("/logging?level={}", escaped(level)))?,
         None => client.get("/logging")?,

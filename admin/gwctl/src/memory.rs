@@ -15,7 +15,7 @@ use crate::table::Table;
 /// # Errors
 /// The gateway cannot be asked.
 pub(crate) fn run(args: &MemoryArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let memory: Memory = source.json("/memory")?;
+    let memory: Memory = source.json(args.resource.as_ref(), "/memory")?;
     match args.output {
         Output::Table => table(&memory).write(out).map_err(Into::into),
         Output::Yaml => output::yaml(&memory, out),

@@ -1,6 +1,12 @@
 //! What a command is about: `[type/]name`, as kubectl has it.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
+
+use admin_types::dump::Dump;
+use anyhow::{Result, bail};
+
+use crate::output::shown;
 
 /// A Gateway by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,11 +45,38 @@ impl FromStr for Resource {
     }
 }
 
-impl Resource {
-    /// `namespace/name`, as a dump has it.
-    pub(crate) fn within(&self, namespace: &str) -> String {
-        format!("{namespace}/{}", self.name)
+/// The Gateways of a dump that a command is about: the named one, or else all in the namespace;
+/// nothing where neither is given, and it is about everything.
+///
+/// # Errors
+/// There is none of them.
+pub(crate) fn gateways(
+    dump: &Dump,
+    resource: Option<&Resource>,
+    namespace: Option<&str>,
+) -> Result<Option<BTreeSet<String>>> {
+    if resource.is_none() && namespace.is_none() {
+        return Ok(None);
     }
+    let namespace = namespace.unwrap_or("default");
+    let name = resource.map(|resource| resource.name.as_str());
+    let is_asked = |gateway: &str| match gateway.split_once('/') {
+        Some((its, own)) => its == namespace && name.is_none_or(|name| name == own),
+        None => false,
+    };
+    let loaded: BTreeSet<&str> = dump.binds.iter().map(|it| it.gateway.as_str()).collect();
+    let found = loaded.iter().filter(|it| is_asked(it));
+    let found: BTreeSet<String> = found.map(ToString::to_string).collect();
+    if !found.is_empty() {
+        return Ok(Some(found));
+    }
+    let asked = format!("{namespace}/{}", name.unwrap_or("*"));
+    if loaded.is_empty() {
+        bail!("no Gateway {asked} is loaded; none is");
+    }
+    let loaded = loaded.into_iter().collect::<Vec<_>>().join(", ");
+    let loaded = shown(&loaded);
+    bail!("no Gateway {asked} is loaded; there are: {loaded} (a namespace is given with -n)");
 }
 
 #[cfg(test)]

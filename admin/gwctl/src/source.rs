@@ -1,23 +1,25 @@
 //! Where answers come from: the admin server of a gateway, or a saved dump.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use admin_types::dump::{Dump, Version};
+use admin_types::dump::{Bind, Dump, Version};
 use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 
 use crate::args;
 use crate::client::Client;
+use crate::resource::{self, Resource};
 
 /// Where answers come from.
 #[derive(Debug)]
 pub(crate) struct Source {
     from: Place,
-    /// Namespace of what the user names.
-    pub(crate) namespace: String,
+    /// Namespace of the Gateways that are meant, where the user names one.
+    namespace: Option<String>,
     /// The dump that is named last.
     other: Option<PathBuf>,
 }
@@ -80,6 +82,43 @@ impl Source {
         }
     }
 
+    /// A client of the admin server, once that has what is named.
+    ///
+    /// # Errors
+    /// There is none, or it has no such Gateway.
+    pub(crate) fn server_of(&self, resource: Option<&Resource>) -> Result<Client> {
+        self.binds(resource)?;
+        self.server()
+    }
+
+    /// The binds of the Gateways that are named, as the server has them; nothing where none is.
+    ///
+    /// # Errors
+    /// It has no such Gateway, or cannot be asked.
+    pub(crate) fn binds(&self, resource: Option<&Resource>) -> Result<Option<Vec<Bind>>> {
+        let client = self.server()?;
+        if resource.is_none() && self.namespace.is_none() {
+            return Ok(None);
+        }
+        let dump = decode(&client.get("/config_dump?type=binds")?, "the gateway")?;
+        let named = self.gateways(&dump, resource)?;
+        let mut binds = dump.binds;
+        binds.retain(|bind| named.as_ref().is_none_or(|it| it.contains(&bind.gateway)));
+        Ok(Some(binds))
+    }
+
+    /// The Gateways of a dump that are named; nothing where none is, and all are meant.
+    ///
+    /// # Errors
+    /// It has no such Gateway.
+    pub(crate) fn gateways(
+        &self,
+        dump: &Dump,
+        resource: Option<&Resource>,
+    ) -> Result<Option<BTreeSet<String>>> {
+        resource::gateways(dump, resource, self.namespace.as_deref())
+    }
+
     /// The configuration, and how it fares.
     ///
     /// # Errors
@@ -92,12 +131,16 @@ impl Source {
         }
     }
 
-    /// An answer in JSON.
+    /// An answer in JSON, of a server that has what is named.
     ///
     /// # Errors
     /// It cannot be had, or is something else.
-    pub(crate) fn json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let answer = self.server()?.get(path)?;
+    pub(crate) fn json<T: DeserializeOwned>(
+        &self,
+        resource: Option<&Resource>,
+        path: &str,
+    ) -> Result<T> {
+        let answer = self.server_of(resource)?.get(path)?;
         serde_json::from_slice(&answer)
             .with_context(|| format!("the answer of {path} is not what a gateway says; is it one?"))
     }

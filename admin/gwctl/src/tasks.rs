@@ -15,7 +15,7 @@ use crate::table::Table;
 /// # Errors
 /// The gateway cannot be asked.
 pub(crate) fn run(args: &TasksArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let tasks: Tasks = source.json("/debug/tasks")?;
+    let tasks: Tasks = source.json(args.resource.as_ref(), "/debug/tasks")?;
     match args.output {
         Output::Table => write(&tasks, out),
         Output::Yaml => output::yaml(&tasks, out),

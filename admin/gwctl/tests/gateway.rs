@@ -336,10 +336,13 @@ fn what_is_loaded_is_shown() {
         ("config listeners", "*.example"),
         ("config policies", "KIND"),
         ("config diff --config FILE", "nothing would change"),
+        ("config backends -n default", "Backend  dead"),
         ("log", "current log level is "),
+        ("log gateway/edge", "current log level is "),
         ("log --level warn", "current log level is warn"),
-        ("tasks", "shard 1"),
-        ("memory", "heap profile  sampling"),
+        ("tasks edge", "shard 1"),
+        ("tasks -n default", "shard 1"),
+        ("memory gtw/edge", "heap profile  sampling"),
         ("version", "configuration in force: number"),
         ("check FILE", "2 listeners and 6 rules would be served"),
     ] {
@@ -352,8 +355,32 @@ fn what_is_loaded_is_shown() {
         gateway.says("log").contains("warn"),
         "the level in force is unchanged"
     );
-    let heap = gateway.says("profile heap --flamegraph -o - --timeout 5m");
+    let heap = gateway.says("profile heap edge --flamegraph -o - --timeout 5m");
     assert!(heap.contains("<svg"), "{heap:.100}");
+}
+
+#[test]
+fn a_gateway_that_is_not_loaded_is_told_from_those_that_are() {
+    let gateway = Gateway::start();
+    for command in [
+        "config all",
+        "config backends",
+        "log",
+        "profile heap",
+        "tasks",
+        "memory",
+        "trace --port PORT",
+    ] {
+        for named in ["nobody", "edge -n shops", "-n shops"] {
+            let line = match command {
+                "trace --port PORT" => format!("{command} {named} -- http://h/"),
+                _ => format!("{command} {named}"),
+            };
+            let (code, out, err) = gateway.gwctl(&line);
+            assert_eq!((code, out.as_str()), (Some(1), ""), "{line}: {err}");
+            assert!(err.contains("there are: default/edge"), "{line}: {err}");
+        }
+    }
 }
 
 #[test]

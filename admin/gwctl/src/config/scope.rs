@@ -1,9 +1,9 @@
-//! A dump, or what of it belongs to one Gateway.
+//! A dump, or what of it belongs to the Gateways that are named.
 
 use std::collections::BTreeSet;
 
 use admin_types::dump::{Dump, Filters, PolicyTarget, Route, Target};
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::key::Key;
 use crate::resource::Resource;
@@ -15,45 +15,25 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// All of the source's dump, or one Gateway's part.
+    /// All of the source's dump, or the part of the Gateways that are named.
     ///
     /// # Errors
     /// It cannot be had, or has no such Gateway.
     pub(super) fn of(source: &Source, resource: Option<&Resource>) -> Result<Self> {
         let dump = source.dump()?;
-        let Some(resource) = resource else {
-            return Ok(Self { dump });
-        };
-        let gateway = resource.within(&source.namespace);
-        if !dump.binds.iter().any(|bind| bind.gateway == gateway) {
-            bail!("{}", unknown(&dump, &gateway));
-        }
-        Ok(Self {
-            dump: cut(dump, &gateway),
+        Ok(match source.gateways(&dump, resource)? {
+            Some(gateways) => Self {
+                dump: cut(dump, &gateways),
+            },
+            None => Self { dump },
         })
     }
 }
 
-fn unknown(dump: &Dump, gateway: &str) -> String {
-    let known: BTreeSet<&str> = dump
-        .binds
-        .iter()
-        .map(|bind| bind.gateway.as_str())
-        .collect();
-    if known.is_empty() {
-        return format!("no Gateway {gateway} is loaded; none is");
-    }
-    let known: Vec<_> = known.into_iter().collect();
-    format!(
-        "no Gateway {gateway} is loaded; there are: {} (a namespace is given with -n)",
-        known.join(", ")
-    )
-}
-
-fn cut(mut dump: Dump, gateway: &str) -> Dump {
-    dump.binds.retain(|bind| bind.gateway == gateway);
+pub(super) fn cut(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
+    dump.binds.retain(|bind| gateways.contains(&bind.gateway));
     dump.listeners
-        .retain(|listener| listener.gateway == gateway);
+        .retain(|listener| gateways.contains(&listener.gateway));
     let listeners: BTreeSet<&str> = dump.listeners.iter().map(|it| it.key.as_str()).collect();
     dump.routes
         .retain(|route| listeners.contains(route.listener.as_str()));
@@ -85,7 +65,7 @@ fn cut(mut dump: Dump, gateway: &str) -> Dump {
         users.any(|user| listeners.contains(user.as_str()) || targets.contains(user))
     });
     dump.policies.retain(|policy| match &policy.target {
-        PolicyTarget::Gateway { gateway: target } => target == gateway,
+        PolicyTarget::Gateway { gateway } => gateways.contains(gateway),
         PolicyTarget::ListenerSet { listener_set } => {
             let prefix = format!("ListenerSet/{listener_set}/");
             listeners.iter().any(|key| key.starts_with(&prefix))

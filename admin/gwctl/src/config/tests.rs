@@ -2,9 +2,10 @@ use admin_types::dump::{Dump, Runtime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::scope::Scope;
+use super::scope::{Scope, cut};
 use super::{all, everything, listeners};
 use crate::args::AllOutput;
+use crate::resource::{self, Resource};
 use crate::source::decode;
 
 const DUMP: &str = include_str!("../../tests/dump.json");
@@ -71,6 +72,56 @@ fn what_is_saved_reads_back_as_it_was() {
     let mut saved = Vec::new();
     all::write(&scope, AllOutput::Json, &mut saved).expect("memory");
     assert_eq!(decode(&saved, "saved.json").expect("a dump"), scope.dump);
+}
+
+#[test]
+fn nothing_of_other_gateways_is_in_the_part_of_one() {
+    let mut both: Dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
+    let shops = DUMP.replace("web", "shops");
+    let shops: Dump = decode(shops.as_bytes(), "dump.json").expect("a dump");
+    let gateways = resource::gateways(&shops, None, Some("shops"));
+    let gateways = gateways.expect("it is loaded").expect("it is named");
+    let alone = cut(shops.clone(), &gateways);
+    let runtime = both.runtime.as_mut().expect("it is there");
+    runtime
+        .binds_down
+        .extend(shops.runtime.into_iter().flat_map(|it| it.binds_down));
+    both.certificates.extend(shops.certificates);
+    both.binds.extend(shops.binds);
+    both.listeners.extend(shops.listeners);
+    both.routes.extend(shops.routes);
+    both.backends.extend(shops.backends);
+    both.workloads.extend(shops.workloads);
+    both.services.extend(shops.services);
+    both.policies.extend(shops.policies);
+    assert_eq!(cut(both, &gateways), alone);
+    assert!(!alone.certificates.is_empty() && !alone.policies.is_empty());
+}
+
+#[test]
+fn gateways_are_named_by_name_and_namespace() {
+    let dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
+    for (resource, namespace, expected) in [
+        (None, None, Ok(None)),
+        (None, Some("web"), Ok(Some("web/edge"))),
+        (Some("edge"), Some("web"), Ok(Some("web/edge"))),
+        (Some("edge"), None, Err("no Gateway default/edge is loaded")),
+        (
+            None,
+            Some("we"),
+            Err("no Gateway we/* is loaded; there are: web/edge"),
+        ),
+    ] {
+        let resource: Option<Resource> = resource.map(|it: &str| it.parse().expect("a name"));
+        let named = resource::gateways(&dump, resource.as_ref(), namespace);
+        match (named, expected) {
+            (Ok(named), Ok(expected)) => {
+                assert_eq!(named, expected.map(|it| [it.to_owned()].into()));
+            }
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (named, expected) => panic!("{named:?} is not {expected:?}"),
+        }
+    }
 }
 
 #[test]

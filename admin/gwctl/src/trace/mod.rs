@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
+use admin_types::dump::Bind;
 use anyhow::{Result, bail};
 
 use self::event::Seen;
@@ -23,8 +24,7 @@ use self::injected::Injected;
 use self::report::Report;
 use self::sse::{Item, Reader};
 use crate::args::TraceArgs;
-use crate::output::escaped;
-use crate::resource::Resource;
+use crate::output::{escaped, shown};
 use crate::source::Source;
 
 /// Traces a request, and fails where the trace is not whole.
@@ -33,8 +33,9 @@ use crate::source::Source;
 /// There is no trace.
 pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Result<ExitCode> {
     let client = source.server()?;
-    if let Some(resource) = &args.resource {
-        check(resource, args.port, source)?;
+    let binds = source.binds(args.resource.as_ref())?;
+    if let (Some(binds), Some(port)) = (binds, args.port) {
+        check(&binds, port)?;
     }
     let request = if let (Some(url), Some(port)) = (&args.url, args.port) {
         Some(Injected::of(args, url, client.host(), port)?)
@@ -67,28 +68,20 @@ fn has_screen() -> bool {
     !is_dumb && io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-/// Whether the Gateway has the port, so that the request is not sent to another one.
-fn check(resource: &Resource, port: Option<u16>, source: &Source) -> Result<()> {
-    let gateway = resource.within(&source.namespace);
-    let dump = source.dump()?;
-    let binds = dump.binds.iter().filter(|bind| bind.gateway == gateway);
-    let ports: BTreeSet<u16> = binds.map(|bind| bind.port).collect();
-    if ports.is_empty() {
-        bail!(
-            "no Gateway {gateway} is loaded; `gwctl config listeners` shows which are (a namespace \
-             is given with -n)"
-        );
+/// Whether the Gateway that is named has the port, so that the request is not sent to another one.
+fn check(binds: &[Bind], port: u16) -> Result<()> {
+    if binds.iter().any(|bind| bind.port == port) {
+        return Ok(());
     }
-    match port {
-        Some(port) if !ports.contains(&port) => {
-            let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
-            bail!(
-                "Gateway {gateway} has no listener on port {port}, but on {}",
-                ports.join(", ")
-            )
-        }
-        _ => Ok(()),
-    }
+    let gateways: BTreeSet<&str> = binds.iter().map(|bind| bind.gateway.as_str()).collect();
+    let gateways = gateways.into_iter().collect::<Vec<_>>().join(", ");
+    let ports: BTreeSet<u16> = binds.iter().map(|bind| bind.port).collect();
+    let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
+    bail!(
+        "Gateway {} has no listener on port {port}, but on {}",
+        shown(&gateways),
+        ports.join(", ")
+    )
 }
 
 /// Everything that is shown of a trace that a gateway sends in pieces of this size: as text, and raw.
