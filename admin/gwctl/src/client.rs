@@ -22,7 +22,18 @@ pub(crate) struct Client {
     address: String,
     /// None where the user left it to us.
     timeout: Option<Duration>,
-    runtime: Runtime,
+    /// There until this is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Client {
+    /// Nobody waits for a name that is still being looked up: the resolver has a thread of its own,
+    /// and its own patience.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Client {
@@ -37,7 +48,7 @@ impl Client {
         Ok(Self {
             address: address.to_owned(),
             timeout,
-            runtime: Builder::new_current_thread().enable_all().build()?,
+            runtime: Some(Builder::new_current_thread().enable_all().build()?),
         })
     }
 
@@ -72,7 +83,7 @@ impl Client {
 
     fn whole(&self, method: Method, path: &str, timeout: Duration) -> Result<Vec<u8>> {
         let until = Instant::now() + timeout;
-        self.runtime.block_on(async {
+        self.block_on(async {
             let asked = async {
                 let response = self.ask(method, path).await?;
                 let status = response.status();
@@ -108,7 +119,8 @@ impl Client {
 
     /// Runs what asks in its own time, and bounds its waits itself.
     pub(crate) fn block_on<T>(&self, asking: impl Future<Output = T>) -> T {
-        self.runtime.block_on(asking)
+        let runtime = self.runtime.as_ref().expect("it is there until the drop");
+        runtime.block_on(asking)
     }
 
     /// The head of the answer to a GET that goes on for longer.
@@ -182,9 +194,29 @@ fn refused(status: StatusCode, body: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
 
     use super::Client;
+
+    #[test]
+    fn a_name_that_is_being_looked_up_is_not_waited_for() {
+        let patience = Duration::from_secs(20);
+        let client = Client::new("localhost:1", None).expect("an address");
+        let (_never, answer) = mpsc::channel::<()>();
+        // The resolver is asked in such a thread, and may wait for longer than we do.
+        client.block_on(async {
+            let (started, has_started) = tokio::sync::oneshot::channel();
+            tokio::task::spawn_blocking(move || {
+                let _ = started.send(());
+                answer.recv_timeout(patience)
+            });
+            has_started.await.expect("it starts");
+        });
+        let started = Instant::now();
+        drop(client);
+        assert!(started.elapsed() < patience);
+    }
 
     #[test]
     fn a_profile_is_waited_for_while_a_busy_gateway_looks_up_its_names() {
