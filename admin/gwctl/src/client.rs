@@ -114,7 +114,7 @@ impl Client {
 
     /// For how long an answer is waited for.
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout.unwrap_or(ANSWER)
+        self.timeout.unwrap_or(TIMEOUT)
     }
 
     /// Runs what asks in its own time, and bounds its waits itself.
@@ -167,7 +167,7 @@ pub(crate) fn is_address(text: &str) -> bool {
 }
 
 /// What is at hand is told within this, or the gateway is stuck: 30 s.
-const ANSWER: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The names of a profile's functions are looked up at the lowest priority, a second's work that
 /// takes a minute where requests need every core: 5 min.
 const NAMING: Duration = Duration::from_mins(5);

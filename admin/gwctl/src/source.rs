@@ -1,8 +1,6 @@
 //! Where answers come from: the admin server of a gateway, or a saved dump.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +9,8 @@ use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 
 use crate::args;
-use crate::client::Client;
+use crate::client::{Client, TIMEOUT};
+use crate::files;
 use crate::resource::{self, Resource};
 
 /// Where answers come from.
@@ -20,16 +19,15 @@ pub(crate) struct Source {
     from: Place,
     /// Namespace of the Gateways that are meant, where the user names one.
     namespace: Option<String>,
+    /// None where the user left it to us.
+    timeout: Option<Duration>,
     /// The dump that is named last.
     other: Option<PathBuf>,
 }
 
 #[derive(Debug)]
 enum Place {
-    Server {
-        address: String,
-        timeout: Option<Duration>,
-    },
+    Server(String),
     File(PathBuf),
     Nowhere,
 }
@@ -38,16 +36,14 @@ impl Source {
     /// What the user asked for.
     pub(crate) fn of(from: &args::From) -> Self {
         let place = match (&from.local, from.file.first()) {
-            (Some(address), _) => Place::Server {
-                address: address.clone(),
-                timeout: from.timeout,
-            },
+            (Some(address), _) => Place::Server(address.clone()),
             (None, Some(path)) => Place::File(path.clone()),
             (None, None) => Place::Nowhere,
         };
         Self {
             from: place,
             namespace: from.namespace.clone(),
+            timeout: from.timeout,
             other: from.file.last().cloned(),
         }
     }
@@ -58,7 +54,7 @@ impl Source {
     /// It cannot be had.
     pub(crate) fn other_dump(&self) -> Result<Dump> {
         let path = self.other.as_ref().context(NOWHERE)?;
-        read(path)
+        self.read(path)
     }
 
     /// Whether anything was named.
@@ -72,7 +68,7 @@ impl Source {
     /// There is none: a saved dump was given, or nothing.
     pub(crate) fn server(&self) -> Result<Client> {
         match &self.from {
-            Place::Server { address, timeout } => Client::new(address, *timeout),
+            Place::Server(address) => Client::new(address, self.timeout),
             Place::File(_) => {
                 bail!(
                     "a saved dump cannot answer this; name a running gateway with --local=HOST:PORT"
@@ -125,10 +121,17 @@ impl Source {
     /// It cannot be had, or is of a form that this version does not read.
     pub(crate) fn dump(&self) -> Result<Dump> {
         match &self.from {
-            Place::Server { .. } => decode(&self.server()?.get("/config_dump")?, "the gateway"),
-            Place::File(path) => read(path),
+            Place::Server(_) => decode(&self.server()?.get("/config_dump")?, "the gateway"),
+            Place::File(path) => self.read(path),
             Place::Nowhere => bail!(NOWHERE),
         }
+    }
+
+    /// Reads a saved dump.
+    fn read(&self, path: &Path) -> Result<Dump> {
+        let timeout = self.timeout.unwrap_or(TIMEOUT);
+        let bytes = files::whole(path, DUMP_BYTES, timeout)?;
+        decode(&bytes, &path.display().to_string())
     }
 
     /// An answer in JSON, of a server that has what is named.
@@ -144,27 +147,6 @@ impl Source {
         serde_json::from_slice(&answer)
             .with_context(|| format!("the answer of {path} is not what a gateway says; is it one?"))
     }
-}
-
-/// Reads a saved dump; `-` is stdin.
-///
-/// # Errors
-/// It cannot be read, or is none.
-fn read(path: &Path) -> Result<Dump> {
-    let mut bytes = Vec::new();
-    let name = path.display();
-    if path == Path::new("-") {
-        let read = io::stdin().take(DUMP_BYTES + 1).read_to_end(&mut bytes);
-        read.context("stdin cannot be read")?;
-    } else {
-        let file = File::open(path).with_context(|| format!("{name} cannot be opened"))?;
-        let read = file.take(DUMP_BYTES + 1).read_to_end(&mut bytes);
-        read.with_context(|| format!("{name} cannot be read"))?;
-    }
-    if bytes.len() as u64 > DUMP_BYTES {
-        bail!("{name} is larger than 1 GiB; that is no dump");
-    }
-    decode(&bytes, &name.to_string())
 }
 
 /// Larger than any dump: 1 GiB.

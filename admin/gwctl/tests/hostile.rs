@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,42 @@ fn a_server_that_never_answers_is_not_waited_for() {
         let run = gwctl(&format!("--local {address} --timeout 200ms {command}"));
         assert_eq!(run.code, Some(1), "{command}: {}", run.err);
         assert!(run.err.contains("--timeout"), "{command}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("a command of every Linux").success());
+    let pipe = pipe.display();
+    for line in [
+        format!("config all --file {pipe}"),
+        "config all --file -".to_owned(),
+        format!("trace --local --port 1 --cacert {pipe} -- https://h/"),
+    ] {
+        let mut running = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+            .args(["--timeout", "200ms"])
+            .args(line.split_whitespace())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        // Its end would be one of the wait.
+        let _silent = running.stdin.take();
+        let until = Instant::now() + Duration::from_secs(20);
+        while running.try_wait().expect("a child").is_none() {
+            if Instant::now() > until {
+                let _ = running.kill();
+                panic!("{line}: still waits");
+            }
+            thread::sleep(PAUSE);
+        }
+        let output = running.wait_with_output().expect("its output");
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("did not end within 200ms"), "{line}: {said}");
     }
 }
 

@@ -15,6 +15,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::secure::Secure;
 use crate::args::TraceArgs;
+use crate::client::Client;
 
 /// A request, and where it goes.
 pub(crate) struct Injected {
@@ -31,11 +32,11 @@ pub(crate) enum Connection {
 }
 
 impl Injected {
-    /// What the user asked for, to a port of a host.
+    /// What the user asked for, to a port of the host whose admin server is asked.
     ///
     /// # Errors
     /// It cannot be said in HTTP.
-    pub(crate) fn of(args: &TraceArgs, url: &Uri, host: &str, port: u16) -> Result<Self> {
+    pub(crate) fn of(args: &TraceArgs, url: &Uri, client: &Client, port: u16) -> Result<Self> {
         let target = url.path_and_query().map_or("/", |it| it.as_str());
         let body = args.data.clone().unwrap_or_default();
         let method = args.request.clone().unwrap_or(if args.data.is_some() {
@@ -50,11 +51,14 @@ impl Injected {
             .context("that is no request")?;
         *request.headers_mut() = headers(args, url)?;
         let secure = match url.scheme_str() {
-            Some("https") => Some(Secure::to(url.host().unwrap_or_default(), args)?),
+            Some("https") => {
+                let host = url.host().unwrap_or_default();
+                Some(Secure::to(host, args, client.timeout())?)
+            }
             _ => None,
         };
         Ok(Self {
-            address: format!("{host}:{port}"),
+            address: format!("{}:{port}", client.host()),
             secure,
             request,
         })
@@ -162,6 +166,7 @@ mod tests {
 
     use super::Injected;
     use crate::args::{Cli, Command};
+    use crate::client::Client;
 
     fn injected(line: &str) -> Injected {
         let line = format!("gwctl trace --local --port 80 {line}");
@@ -170,7 +175,8 @@ mod tests {
             panic!("a trace");
         };
         let url = args.url.clone().expect("a URL");
-        Injected::of(&args, &url, "[::1]", 80).expect("a request")
+        let client = Client::new("[::1]:1", None).expect("an address");
+        Injected::of(&args, &url, &client, 80).expect("a request")
     }
 
     fn header<'a>(injected: &'a Injected, name: &str) -> Option<&'a str> {

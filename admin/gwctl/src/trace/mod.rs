@@ -38,7 +38,7 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
         check(&binds, port)?;
     }
     let request = if let (Some(url), Some(port)) = (&args.url, args.port) {
-        Some(Injected::of(args, url, client.host(), port)?)
+        Some(Injected::of(args, url, &client, port)?)
     } else {
         eprintln!("waiting {:?} for the next request …", client.timeout());
         None

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -14,6 +15,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::args::TraceArgs;
+use crate::files::{self, FILE_BYTES};
 
 /// How TLS is spoken, and to whom.
 pub(super) struct Secure {
@@ -26,7 +28,7 @@ impl Secure {
     ///
     /// # Errors
     /// There are no certificates to believe.
-    pub(super) fn to(host: &str, args: &TraceArgs) -> Result<Self> {
+    pub(super) fn to(host: &str, args: &TraceArgs, timeout: Duration) -> Result<Self> {
         let name = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(name.to_owned());
         let provider = Arc::new(ring::default_provider());
@@ -39,7 +41,7 @@ impl Secure {
             let builder = builder.with_custom_certificate_verifier(anybody);
             builder.with_no_client_auth()
         } else {
-            let roots = roots(args.cacert.as_deref())?;
+            let roots = roots(args.cacert.as_deref(), timeout)?;
             builder.with_root_certificates(roots).with_no_client_auth()
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -62,13 +64,12 @@ impl Secure {
     }
 }
 
-fn roots(file: Option<&Path>) -> Result<RootCertStore> {
+fn roots(file: Option<&Path>, timeout: Duration) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     if let Some(file) = file {
         let name = file.display();
-        let found = CertificateDer::pem_file_iter(file);
-        let found = found.with_context(|| format!("{name} cannot be opened"))?;
-        for certificate in found {
+        let pem = files::whole(file, FILE_BYTES, timeout)?;
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
             let certificate = certificate.with_context(|| format!("{name} is not PEM"))?;
             let added = roots.add(certificate);
             added.with_context(|| format!("{name} has a certificate that cannot be used"))?;
