@@ -138,6 +138,11 @@ impl Following {
                 "the gateway saw no such request within {timeout:?}; give it longer with --timeout"
             ),
             Answer::Failed(error) => Err(error),
+            Answer::Came(status) if REFUSALS.contains(&status.as_u16()) => bail!(
+                "the answer came ({status}), and no trace: a gateway may refuse such a request before it \
+                 is traced. If it was this one, gateway_refused_total in its metrics counts it by \
+                 reason; if not, is the port one of its listeners'? `gwctl config listeners` shows them"
+            ),
             Answer::Came(status) => bail!(
                 "the answer came ({status}), but not from this gateway: is the port one of its \
                  listeners'? `gwctl config listeners` shows them"
@@ -148,6 +153,10 @@ impl Following {
 
 const LATE: &str = "the trace did not end in time, so there may be more to tell; give it longer with \
     --timeout";
+
+/// What a gateway answers where it refuses a request for its form or size, before it looks for a
+/// route.
+const REFUSALS: [u16; 7] = [400, 408, 413, 414, 417, 431, 501];
 
 /// More than one request can have: 10 000 events.
 const EVENTS: usize = 10_000;
