@@ -101,7 +101,7 @@ pub(crate) struct From {
     #[arg(short, long, global = true)]
     pub(crate) namespace: Option<String>,
 
-    /// For how long an answer is waited for [default: 30s; 5m for a profile, beside its seconds]
+    /// For how long an answer, or a pipe, is waited for [default: 30s; 5m for a profile, beside its seconds]
     #[arg(long, global = true, value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use admin_types::dump::Dump;
+use admin_types::dump::Bind;
 use anyhow::{Result, bail};
 
 use crate::output::shown;
@@ -45,13 +45,13 @@ impl FromStr for Resource {
     }
 }
 
-/// The Gateways of a dump that a command is about: the named one, or else all in the namespace;
+/// Those of the Gateways with these binds that a command is about: the named one, or else all in the namespace;
 /// nothing where neither is given, and it is about everything.
 ///
 /// # Errors
 /// There is none of them.
-pub(crate) fn gateways(
-    dump: &Dump,
+pub(crate) fn gateways<'a>(
+    binds: impl IntoIterator<Item = &'a Bind>,
     resource: Option<&Resource>,
     namespace: Option<&str>,
 ) -> Result<Option<BTreeSet<String>>> {
@@ -64,7 +64,7 @@ pub(crate) fn gateways(
         Some((its, own)) => its == namespace && name.is_none_or(|name| name == own),
         None => false,
     };
-    let loaded: BTreeSet<&str> = dump.binds.iter().map(|it| it.gateway.as_str()).collect();
+    let loaded: BTreeSet<&str> = binds.into_iter().map(|it| it.gateway.as_str()).collect();
     let found = loaded.iter().filter(|it| is_asked(it));
     let found: BTreeSet<String> = found.map(ToString::to_string).collect();
     if !found.is_empty() {

@@ -96,23 +96,22 @@ impl Source {
         if resource.is_none() && self.namespace.is_none() {
             return Ok(None);
         }
-        let dump = decode(&client.get("/config_dump?type=binds")?, "the gateway")?;
-        let named = self.gateways(&dump, resource)?;
-        let mut binds = dump.binds;
+        let mut binds = decode(&client.get("/config_dump?type=binds")?, "the gateway")?.binds;
+        let named = self.gateways(&binds, resource)?;
         binds.retain(|bind| named.as_ref().is_none_or(|it| it.contains(&bind.gateway)));
         Ok(Some(binds))
     }
 
-    /// The Gateways of a dump that are named; nothing where none is, and all are meant.
+    /// Those of the Gateways with these binds that are named; nothing where none is, and all are meant.
     ///
     /// # Errors
-    /// It has no such Gateway.
-    pub(crate) fn gateways(
+    /// There is none of them.
+    pub(crate) fn gateways<'a>(
         &self,
-        dump: &Dump,
+        binds: impl IntoIterator<Item = &'a Bind>,
         resource: Option<&Resource>,
     ) -> Result<Option<BTreeSet<String>>> {
-        resource::gateways(dump, resource, self.namespace.as_deref())
+        resource::gateways(binds, resource, self.namespace.as_deref())
     }
 
     /// The configuration, and how it fares.

@@ -365,6 +365,7 @@ fn a_gateway_that_is_not_loaded_is_told_from_those_that_are() {
     for command in [
         "config all",
         "config backends",
+        "config routes",
         "log",
         "profile heap",
         "tasks",
@@ -392,6 +393,23 @@ fn what_would_change_is_shown() {
     let text = gateway.says(&format!("config diff --config {}", other.display()));
     assert!(text.contains("~ route HTTPRoute/default/shop/1"), "{text}");
     assert!(text.contains("/gone"), "{text}");
+
+    let more = gateway.file.with_file_name("more.yaml");
+    let shops = yaml.replace("metadata: {name: ", "metadata: {namespace: shops, name: ");
+    let taken = format!("port: {}, protocol: HTTP,", gateway.port);
+    let shops = shops.replace(&taken, "port: 9, protocol: HTTP,");
+    fs::write(&more, shops).expect("a file");
+    let diff = |namespace| {
+        let more = more.display();
+        gateway.says(&format!("config diff -n {namespace} --config FILE {more}"))
+    };
+    assert_eq!(diff("default"), "nothing would change\n");
+    let text = diff("shops");
+    assert!(
+        text.contains("+ listener Gateway/shops/edge/http"),
+        "{text}"
+    );
+    assert!(!text.contains("default/"), "{text}");
 
     let saved = gateway.file.with_file_name("saved.json");
     fs::write(&saved, gateway.says("config all -o json")).expect("a file");

@@ -12,6 +12,7 @@ use translate::admit;
 use translate::{Options, Store, translate};
 use xds::model::Model;
 
+use super::scope::cut;
 use crate::check;
 use crate::files;
 use crate::output::line;
@@ -25,12 +26,17 @@ pub(super) fn write(
     source: &Source,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let loaded = source.dump()?;
-    let other = if config.is_empty() {
+    let mut loaded = source.dump()?;
+    let mut other = if config.is_empty() {
         source.other_dump()?
     } else {
         translated(config, port_offset)?
     };
+    // One that comes or goes is there on one side alone.
+    if let Some(gateways) = source.gateways(loaded.binds.iter().chain(&other.binds), None)? {
+        loaded = cut(loaded, &gateways);
+        other = cut(other, &gateways);
+    }
     between(&loaded, &other, out)
 }
 

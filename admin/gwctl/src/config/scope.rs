@@ -21,7 +21,7 @@ impl Scope {
     /// It cannot be had, or has no such Gateway.
     pub(super) fn of(source: &Source, resource: Option<&Resource>) -> Result<Self> {
         let dump = source.dump()?;
-        Ok(match source.gateways(&dump, resource)? {
+        Ok(match source.gateways(&dump.binds, resource)? {
             Some(gateways) => Self {
                 dump: cut(dump, &gateways),
             },

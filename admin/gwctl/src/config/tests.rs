@@ -79,7 +79,7 @@ fn nothing_of_other_gateways_is_in_the_part_of_one() {
     let mut both: Dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
     let shops = DUMP.replace("web", "shops");
     let shops: Dump = decode(shops.as_bytes(), "dump.json").expect("a dump");
-    let gateways = resource::gateways(&shops, None, Some("shops"));
+    let gateways = resource::gateways(&shops.binds, None, Some("shops"));
     let gateways = gateways.expect("it is loaded").expect("it is named");
     let alone = cut(shops.clone(), &gateways);
     let runtime = both.runtime.as_mut().expect("it is there");
@@ -113,7 +113,7 @@ fn gateways_are_named_by_name_and_namespace() {
         ),
     ] {
         let resource: Option<Resource> = resource.map(|it: &str| it.parse().expect("a name"));
-        let named = resource::gateways(&dump, resource.as_ref(), namespace);
+        let named = resource::gateways(&dump.binds, resource.as_ref(), namespace);
         match (named, expected) {
             (Ok(named), Ok(expected)) => {
                 assert_eq!(named, expected.map(|it| [it.to_owned()].into()));
