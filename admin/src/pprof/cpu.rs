@@ -87,7 +87,8 @@ fn write(report: &Report, took: Duration, format: Format) -> Result<Vec<u8>, Cpu
         Format::FlameGraph => {
             let folded = folded(report);
             let title = format!("CPU, {} s", took.as_secs());
-            super::flame_graph(&folded, &title, "samples").map_err(|error| failed(&error))
+            let empty = "no CPU time was used in these seconds";
+            super::flame_graph(&folded, &title, "samples", empty).map_err(|error| failed(&error))
         }
     }
 }
@@ -153,5 +154,12 @@ mod tests {
         let svg = profile.finish(TIME, Format::FlameGraph).expect("a graph");
         let svg = String::from_utf8(svg).expect("text");
         assert!(svg.contains("<svg") && svg.contains("burn_on_purpose"));
+
+        // Ended long before the first second of CPU time, as in a gateway without traffic.
+        let profile = CpuProfile::start(1).expect("the third one");
+        let svg = profile.finish(TIME, Format::FlameGraph).expect("a graph");
+        let svg = String::from_utf8(svg).expect("text");
+        let why = "Nothing was sampled: no CPU time was used in these seconds";
+        assert!(svg.contains("<svg") && svg.contains(why), "{svg}");
     }
 }

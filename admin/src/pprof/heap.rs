@@ -35,7 +35,12 @@ pub fn write(stacks: &[HeapStack], distance: u32, format: Format) -> io::Result<
         Format::Pprof => super::gzipped(&encode(stacks, distance, &mut symbols)),
         Format::FlameGraph => {
             let folded = folded(stacks, &mut symbols);
-            super::flame_graph(&folded, "Heap in use", "bytes")
+            super::flame_graph(
+                &folded,
+                "Heap in use",
+                "bytes",
+                "no sampled allocation is live",
+            )
         }
     }
 }
@@ -261,5 +266,13 @@ mod tests {
         let svg = write(&[stack(vec![here()], 1024)], 1, Format::FlameGraph).expect("a graph");
         let svg = String::from_utf8(svg).expect("text");
         assert!(svg.contains("heap::tests::here"), "{svg}");
+    }
+
+    #[test]
+    fn a_flame_graph_of_nothing_live_says_so() {
+        let svg = write(&[stack(vec![here()], 0)], 1, Format::FlameGraph).expect("a graph");
+        let svg = String::from_utf8(svg).expect("text");
+        let why = "Nothing was sampled: no sampled allocation is live";
+        assert!(svg.contains("<svg") && svg.contains(why), "{svg}");
     }
 }

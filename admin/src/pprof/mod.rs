@@ -70,8 +70,12 @@ fn gzipped(profile: &Profile) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// A flame graph of folded stacks: `outer;inner;innermost value`, a line each.
-fn flame_graph(folded: &[String], title: &str, unit: &str) -> io::Result<Vec<u8>> {
+/// A flame graph of folded stacks: `outer;inner;innermost value`, a line each. Where there is none,
+/// it says `empty`, a text without markup.
+fn flame_graph(folded: &[String], title: &str, unit: &str, empty: &str) -> io::Result<Vec<u8>> {
+    if folded.is_empty() {
+        return Ok(no_graph(title, empty).into_bytes());
+    }
     let mut options = inferno::flamegraph::Options::default();
     title.clone_into(&mut options.title);
     unit.clone_into(&mut options.count_name);
@@ -79,4 +83,17 @@ fn flame_graph(folded: &[String], title: &str, unit: &str) -> io::Result<Vec<u8>
     let lines = folded.iter().map(String::as_str);
     inferno::flamegraph::from_lines(&mut options, lines, &mut svg).map_err(io::Error::other)?;
     Ok(svg)
+}
+
+/// What is drawn in place of a graph of nothing, for which inferno has an error.
+fn no_graph(title: &str, why: &str) -> String {
+    format!(
+        r#"<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="1200" height="90" font-family="monospace">
+<rect width="100%" height="100%" fill="white"/>
+<text x="50%" y="35" font-size="17" text-anchor="middle">{title}</text>
+<text x="50%" y="65" font-size="12" text-anchor="middle">Nothing was sampled: {why}</text>
+</svg>
+"#
+    )
 }
