@@ -28,8 +28,6 @@ pub const BACKGROUND_NICENESS: i32 = 19;
 pub const PIECE_BYTES: usize = 64 * 1024;
 /// Pieces of a streamed answer that wait for the client: 4 (256 KiB).
 pub const PIECES_WAITING: usize = 4;
-/// Answers below this many bytes are not worth compressing: 1 KiB.
-pub const GZIP_FROM_BYTES: usize = 1024;
 /// Seconds of a CPU profile: 1 to 300.
 pub const PROFILE_SECONDS: RangeInclusive<u32> = 1..=300;
 /// Seconds of a CPU profile that says none: 10.

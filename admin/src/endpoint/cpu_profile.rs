@@ -13,7 +13,7 @@ use crate::limits::{
 use crate::pprof::Format;
 use crate::pprof::cpu::{CpuProfile, CpuProfileError};
 use crate::query::Query;
-use crate::server::{Answer, Body, ErrorForm, Refusal};
+use crate::server::{Answer, Body, Encoding, ErrorForm, Refusal};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/debug/pprof/profile",
@@ -35,17 +35,19 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     let slot = asked.slot()?;
     let profile = CpuProfile::start(frequency).map_err(|error| refusal(&error))?;
     tokio::time::sleep(time).await;
+    let encoding = encoding(format, &asked);
     let (reply, written) = oneshot::channel();
     slot.run(move || {
+        let written = profile.finish(time, format);
         // Nobody waits where the client has left.
-        let _ = reply.send(profile.finish(time, format));
+        let _ = reply.send(written.map(|bytes| encoding.encode(bytes)));
     });
     let bytes = written
         .await
         .map_err(|_| Refusal::failed("the thread that writes the profile ended"))?
         .map_err(|error| refusal(&error))?;
     let body = Body::Whole(Some(bytes.into()));
-    let answer = Answer::new(StatusCode::OK, format.content_type(), body);
+    let answer = Answer::new(StatusCode::OK, format.content_type(), body).encoded(encoding);
     Ok(attached(answer, "cpu", format))
 }
 
@@ -82,6 +84,14 @@ fn refusal(error: &CpuProfileError) -> Refusal {
 pub(crate) fn format(query: &Query<'_>) -> Result<Format, String> {
     let named = query.choice("format", &["pprof", "flamegraph"])?;
     Ok(named.and_then(Format::of).unwrap_or_default())
+}
+
+/// How a profile of this form is encoded: what is gzipped by its form stays as it is.
+pub(super) fn encoding(format: Format, asked: &Asked<'_>) -> Encoding {
+    match format {
+        Format::Pprof => Encoding::Identity,
+        Format::FlameGraph => asked.encoding,
+    }
 }
 
 /// With a name for whoever saves it. A flame graph is to be looked at instead.

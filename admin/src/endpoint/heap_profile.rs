@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::cpu_profile::{attached, format};
+use super::cpu_profile::{attached, encoding, format};
 use super::{Asked, Endpoint, READ};
 use crate::pprof::heap;
-use crate::server::{Answer, Encoding, ErrorForm, Refusal, made};
+use crate::server::{Answer, ErrorForm, Refusal, made};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/debug/pprof/heap",
@@ -28,12 +28,7 @@ fn answer(asked: &Asked<'_>) -> Result<Answer, Refusal> {
     let write = move |out: &mut dyn std::io::Write| {
         out.write_all(&heap::write(&samples.stacks, distance, format)?)
     };
-    // A profile is compressed already.
-    let answer = made(
-        asked.slot()?,
-        format.content_type(),
-        Encoding::Identity,
-        write,
-    );
+    let encoding = encoding(format, asked);
+    let answer = made(asked.slot()?, format.content_type(), encoding, write);
     Ok(attached(answer, "heap", format))
 }

@@ -1,12 +1,14 @@
 //! `/`: the operator's page, a few files that are part of the binary. It asks the other endpoints,
 //! like any other client.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode};
 
 use super::{Endpoint, READ};
-use crate::server::{Answer, Body, ErrorForm};
+use crate::server::{Answer, Body, Encoding, ErrorForm};
 
 /// The file of a path.
 macro_rules! file {
@@ -17,9 +19,13 @@ macro_rules! file {
             parameters: &[],
             usage: concat!("GET ", $path),
             errors: ErrorForm::Text,
-            answer: |_| {
-                const FILE: &[u8] = include_bytes!(concat!("../../page/", $file));
-                Box::pin(async { Ok(answer($content_type, FILE)) })
+            answer: |asked| {
+                static FILE: File = File {
+                    content_type: $content_type,
+                    bytes: include_bytes!(concat!("../../page/", $file)),
+                    gzipped: OnceLock::new(),
+                };
+                Box::pin(async move { Ok(FILE.answer(asked.encoding)) })
             },
         }
     };
@@ -80,11 +86,30 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 
-fn answer(content_type: &'static str, file: &'static [u8]) -> Answer {
-    let body = Body::Whole(Some(Bytes::from_static(file)));
-    Answer::new(StatusCode::OK, content_type, body)
-        .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))
-        .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+/// A file of the page.
+struct File {
+    content_type: &'static str,
+    bytes: &'static [u8],
+    /// Made when it is first asked for, on the admin thread: some KiB keep nobody waiting.
+    gzipped: OnceLock<Bytes>,
+}
+
+impl File {
+    fn answer(&self, encoding: Encoding) -> Answer {
+        let bytes = match encoding {
+            Encoding::Identity => Bytes::from_static(self.bytes),
+            Encoding::Gzip => self.gzipped().clone(),
+        };
+        Answer::new(StatusCode::OK, self.content_type, Body::Whole(Some(bytes)))
+            .encoded(encoding)
+            .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))
+            .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))
+    }
+
+    fn gzipped(&self) -> &Bytes {
+        let gzip = || Encoding::Gzip.encode(self.bytes.to_vec()).into();
+        self.gzipped.get_or_init(gzip)
+    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use admin_types::ErrorAnswer;
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, RETRY_AFTER, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
 use super::body::Body;
+use super::made::Encoding;
 
 /// An answer.
 #[derive(Debug)]
@@ -48,6 +50,15 @@ impl Answer {
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers_mut().insert(name, value);
         self
+    }
+
+    /// Says that its body is in this encoding, by the client's choice.
+    pub(crate) fn encoded(self, encoding: Encoding) -> Self {
+        let answer = self.with(VARY, HeaderValue::from_static("accept-encoding"));
+        match encoding {
+            Encoding::Identity => answer,
+            Encoding::Gzip => answer.with(CONTENT_ENCODING, HeaderValue::from_static("gzip")),
+        }
     }
 
     pub(super) fn into_response(self) -> Response<Body> {

@@ -5,8 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{CONTENT_ENCODING, VARY};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -33,6 +32,18 @@ impl Encoding {
             Self::Gzip
         } else {
             Self::Identity
+        }
+    }
+
+    /// Bytes in this encoding.
+    pub(crate) fn encode(self, bytes: Vec<u8>) -> Vec<u8> {
+        match self {
+            Self::Identity => bytes,
+            Self::Gzip => {
+                let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+                let written = gzip.write_all(&bytes).and_then(|()| gzip.finish());
+                written.expect("memory takes what is written")
+            }
         }
     }
 }
@@ -73,12 +84,7 @@ pub(crate) fn made(
             let _ = pieces.end();
         }
     });
-    let answer = Answer::new(StatusCode::OK, content_type, Body::Pieces(receiver))
-        .with(VARY, HeaderValue::from_static("accept-encoding"));
-    match encoding {
-        Encoding::Identity => answer,
-        Encoding::Gzip => answer.with(CONTENT_ENCODING, HeaderValue::from_static("gzip")),
-    }
+    Answer::new(StatusCode::OK, content_type, Body::Pieces(receiver)).encoded(encoding)
 }
 
 /// Collects what is written into pieces.

@@ -12,7 +12,13 @@ pub(crate) fn asks(gateway: &Gateway, server: &str, method: &str, target: &str) 
 }
 
 /// Asks with these header lines.
-fn asks_with(gateway: &Gateway, server: &str, method: &str, target: &str, lines: &str) -> Message {
+pub(crate) fn asks_with(
+    gateway: &Gateway,
+    server: &str,
+    method: &str,
+    target: &str,
+    lines: &str,
+) -> Message {
     let mut client = gateway.client_of(server);
     client.sends(format!("{method} {target} HTTP/1.1\r\n{lines}\r\n"));
     client.reads_reply_to(method)

@@ -5,8 +5,8 @@ use std::io::Read as _;
 
 use serde_json::Value;
 
-use super::admin::{asks, json};
-use crate::support::{GatewayBuilder, gateway, on_both_drivers, origin, refused};
+use super::admin::{asks, asks_with, json};
+use crate::support::{Gateway, GatewayBuilder, gateway, on_both_drivers, origin, refused};
 
 /// Routes with so many rules in all, each with a path of its own.
 pub(super) fn with_rules(builder: GatewayBuilder, count: usize) -> GatewayBuilder {
@@ -34,6 +34,21 @@ fn list<'a>(dump: &'a Value, name: &str) -> &'a Vec<Value> {
     dump[name]
         .as_array()
         .unwrap_or_else(|| panic!("no {name}: {dump}"))
+}
+
+/// Header lines of a client that takes gzip.
+const GZIP: &str = "Host: localhost\r\nAccept-Encoding: gzip\r\n";
+
+/// Asks for an answer that is gzipped: its text, and how many bytes it came in.
+fn unzipped(gateway: &Gateway, target: &str) -> (String, usize) {
+    let answer = asks_with(gateway, "admin", "GET", target, GZIP);
+    assert_eq!(answer.status(), 200, "{target}: {answer}");
+    let encoding = answer.value("content-encoding");
+    assert_eq!(encoding, Some("gzip"), "{target}");
+    let mut text = String::new();
+    let read = flate2::read::GzDecoder::new(&answer.body[..]).read_to_string(&mut text);
+    read.expect("gzip");
+    (text, answer.body.len())
 }
 
 on_both_drivers! {
@@ -118,15 +133,32 @@ on_both_drivers! {
         let origin = origin();
         let builder = gateway(driver).backend("origin", &[origin.address()]);
         let gateway = with_rules(builder, 100).inspected().start();
-        let mut client = gateway.client_of("admin");
-        client.sends("GET /config_dump?type=routes HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
-        let answer = client.expects(200);
-        assert_eq!(answer.value("content-encoding"), Some("gzip"));
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(&answer.body[..]).read_to_string(&mut text).expect("gzip");
+        let (text, gzipped) = unzipped(&gateway, "/config_dump?type=routes");
         let dump: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(list(&dump, "routes").len(), 100);
-        assert!(answer.body.len() * 5 < text.len(), "{} of {}", answer.body.len(), text.len());
+        assert!(gzipped * 5 < text.len(), "{gzipped} of {}", text.len());
+    }
+
+    fn each_long_text_is_gzipped_for_those_who_ask(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        for (target, says) in [
+            ("/", "<!doctype html>"),
+            ("/page/main.js", "import "),
+            // One sample for each second of CPU time: there is none, and no name to look up.
+            ("/debug/pprof/profile?seconds=1&frequency=1&format=flamegraph", "Nothing was sampled"),
+        ] {
+            let plain = asks(&gateway, "admin", "GET", target);
+            assert_eq!((plain.status(), plain.value("content-encoding")), (200, None), "{target}");
+            let (text, gzipped) = unzipped(&gateway, target);
+            assert!(text.contains(says), "{target}: {text}");
+            assert!(gzipped < text.len(), "{target}: {gzipped} of {}", text.len());
+        }
+        let mut client = gateway.client_of("admin");
+        client.sends(format!("GET /debug/pprof/heap?format=flamegraph HTTP/1.1\r\n{GZIP}\r\n"));
+        // Its names take a debug build longer than is waited here.
+        let head = client.reads_head();
+        assert_eq!((head.status(), head.value("content-encoding")), (200, Some("gzip")), "{head}");
     }
 
     fn it_reads_back_into_its_types(driver) {
