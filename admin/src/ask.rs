@@ -5,9 +5,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
+use crate::handles::ShardHandle;
+use crate::limits::SHARD_PATIENCE;
 use crate::live::Connections;
 use crate::watch::Watch;
+
+/// Asks all shards at once, and waits for them together: `None` of one that gives no answer within
+/// [`SHARD_PATIENCE`].
+pub(crate) async fn all<T>(
+    shards: &[ShardHandle],
+    question: impl Fn(oneshot::Sender<T>) -> Ask,
+) -> Vec<Option<T>> {
+    let until = Instant::now() + SHARD_PATIENCE;
+    let ask = |shard: &ShardHandle| {
+        let (reply, answer) = oneshot::channel();
+        (shard.ask)(question(reply));
+        answer
+    };
+    let asked: Vec<_> = shards.iter().map(ask).collect();
+    let mut answers = Vec::with_capacity(asked.len());
+    for answer in asked {
+        // Too late, or the shard is gone.
+        answers.push(timeout_at(until, answer).await.ok().and_then(Result::ok));
+    }
+    answers
+}
 
 /// A question to a shard. It answers in its own time, or never.
 #[derive(Debug)]

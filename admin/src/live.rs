@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use admin_types::dump;
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
 use xds::model::GatewayDuration;
 
-use crate::ask::{Ask, EndpointState, UpstreamId, Upstreams};
+use crate::ask::{self, Ask, EndpointState, UpstreamId, Upstreams};
 use crate::handles::Handles;
-use crate::limits::SHARD_PATIENCE;
 
-/// How endpoints fare. Shards that gave no answer in time are missing in it.
+/// How endpoints fare on the shards that answered.
 #[derive(Debug, Default)]
 pub struct Live {
     endpoints: HashMap<UpstreamId, Merged>,
     clusters: HashMap<UpstreamId, Connections>,
+    /// Shards that answered.
     shards: u16,
+    /// Those that gave no answer in time, by number.
+    stuck: Vec<u16>,
 }
 
 /// Connections to a service or backend.
@@ -31,22 +31,14 @@ pub struct Connections {
     pub waiting: u64,
 }
 
-/// Asks all shards at once, and waits for them together.
+/// Asks all shards.
 pub(crate) async fn gather(handles: &Handles) -> Live {
-    let until = Instant::now() + SHARD_PATIENCE;
-    let asked = handles.shards.iter().map(|shard| {
-        let (reply, answer) = oneshot::channel();
-        (shard.ask)(Ask::Upstreams(reply));
-        answer
-    });
-    let asked: Vec<_> = asked.collect();
-    let mut live = Live {
-        shards: u16::try_from(asked.len()).unwrap_or(u16::MAX),
-        ..Live::default()
-    };
-    for answer in asked {
-        if let Ok(Ok(upstreams)) = timeout_at(until, answer).await {
-            live.add(&upstreams);
+    let answers = ask::all(&handles.shards, Ask::Upstreams).await;
+    let mut live = Live::default();
+    for (shard, answer) in (0..).zip(answers) {
+        match answer {
+            Some(upstreams) => live.add(&upstreams),
+            None => live.stuck.push(shard),
         }
     }
     live
@@ -54,6 +46,7 @@ pub(crate) async fn gather(handles: &Handles) -> Live {
 
 impl Live {
     fn add(&mut self, upstreams: &Upstreams) {
+        self.shards += 1;
         for (id, state) in &upstreams.endpoints {
             self.endpoints.entry(*id).or_default().add(state);
         }
@@ -63,6 +56,12 @@ impl Live {
             sum.idle += connections.idle;
             sum.waiting += connections.waiting;
         }
+    }
+
+    /// Whether a shard was asked and gave no answer in time.
+    #[must_use]
+    pub fn is_stuck(&self, shard: u16) -> bool {
+        self.stuck.contains(&shard)
     }
 
     /// How an endpoint fares.
@@ -174,10 +173,7 @@ mod tests {
 
     #[test]
     fn averages_count_by_recent_requests_and_counts_are_summed() {
-        let mut live = Live {
-            shards: 3,
-            ..Live::default()
-        };
+        let mut live = Live::default();
         live.add(&shard(3.0, 1.0, 10, None));
         live.add(&shard(1.0, 0.0, 50, Some(20)));
         let merged = live.endpoint(ID);
@@ -185,7 +181,7 @@ mod tests {
         assert!((merged.latency_ms - 20.0).abs() < 0.1, "{merged:?}");
         assert_eq!((merged.requests, merged.in_flight), (20, 2));
         assert_eq!(merged.ejected_for.as_deref(), Some("20s"));
-        assert_eq!((merged.ejected_shards, merged.shards), (1, 3));
+        assert_eq!((merged.ejected_shards, merged.shards), (1, 2));
         assert_eq!(live.connections(ID).open, 6);
     }
 

@@ -104,7 +104,11 @@ impl Writer<'_> {
         self.out.write_all(b"{\"version\":")?;
         serde_json::to_writer(&mut *self.out, &version)?;
         if self.filter.wants_list(RUNTIME) {
-            self.value("runtime", &(handles.runtime)())?;
+            let mut runtime = (handles.runtime)();
+            for shard in &mut runtime.shards {
+                shard.stuck = self.live.is_stuck(shard.id);
+            }
+            self.value("runtime", &runtime)?;
             self.value("source", &(handles.source)())?;
         }
         let model = &*view.model;

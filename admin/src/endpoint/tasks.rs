@@ -5,13 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use admin_types::tasks::{ShardTasks, Task, Tasks};
-use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
 
 use super::{Asked, Endpoint, READ};
-use crate::ask::{Ask, TaskDetail, TaskReport};
-use crate::handles::{Handles, ShardHandle};
-use crate::limits::SHARD_PATIENCE;
+use crate::ask::{self, Ask, TaskDetail, TaskReport};
+use crate::handles::Handles;
 use crate::query::Query;
 use crate::server::{Answer, ErrorForm, JSON, Refusal, TEXT, made};
 
@@ -47,31 +44,22 @@ pub(crate) fn format(query: &Query<'_>) -> Result<Option<&'static str>, String> 
     query.choice("format", &["json", "text"])
 }
 
-/// Asks all shards at once, and waits for them together.
+/// Asks all shards.
 async fn shards(handles: &Handles) -> Vec<ShardTasks> {
-    let until = Instant::now() + SHARD_PATIENCE;
-    let ask = |shard: &ShardHandle| {
-        let (reply, answer) = oneshot::channel();
-        (shard.ask)(Ask::Tasks(reply));
-        answer
-    };
-    let asked: Vec<_> = handles.shards.iter().map(ask).collect();
-    let mut shards = Vec::with_capacity(asked.len());
-    for (id, (answer, shard)) in (0..).zip(asked.into_iter().zip(&handles.shards)) {
-        let answered = timeout_at(until, answer).await;
-        let heartbeat = (shard.heartbeat)();
-        let reports = answered.ok().and_then(Result::ok);
+    let answers = ask::all(&handles.shards, Ask::Tasks).await;
+    let answers = (0..).zip(&handles.shards).zip(answers);
+    let shown = answers.map(|((id, shard), reports)| {
         let stuck = reports.is_none();
         let reports = reports.unwrap_or_default();
-        shards.push(ShardTasks {
+        ShardTasks {
             id,
-            heartbeat_ms: u64::try_from(heartbeat.as_millis()).unwrap_or(u64::MAX),
+            heartbeat_ms: u64::try_from((shard.heartbeat)().as_millis()).unwrap_or(u64::MAX),
             stuck,
             omitted: reports.omitted,
             tasks: tree(reports.tasks),
-        });
-    }
-    shards
+        }
+    });
+    shown.collect()
 }
 
 /// Puts tasks below those that began them. Where that one is over, a task stands by itself.

@@ -6,13 +6,13 @@ use std::time::Duration;
 use admin_types::trace::{Event, Message, Severity};
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tokio::time::{Instant, Interval, interval, sleep_until, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, Interval, interval, sleep_until};
 use xds::model::GatewayDuration;
 
 use super::{Asked, Endpoint};
-use crate::ask::Ask;
-use crate::limits::{KEEPALIVE, SHARD_PATIENCE, TRACE_TIMEOUT_MAX, TRACED_REQUESTS};
+use crate::ask::{self, Ask};
+use crate::limits::{KEEPALIVE, TRACE_TIMEOUT_MAX, TRACED_REQUESTS};
 use crate::query::{Query, clipped};
 use crate::server::{Answer, Body, ErrorForm, Piece, Refusal, Shared};
 use crate::watch::{Wanted, Watch};
@@ -33,10 +33,11 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     let place = Arc::clone(&asked.shared.traces).try_acquire_owned();
     let place = place.map_err(|_| Refusal::busy("too many traces are armed: end one of them"))?;
     let (watch, events) = Watch::new(wanted, count);
-    arm(asked.shared, &watch).await;
+    let stuck = arm(asked.shared, &watch).await;
     let (sender, body) = mpsc::channel(PIECES);
     let stream = Stream {
         watch,
+        stuck,
         events,
         sender,
         keepalive: interval(KEEPALIVE),
@@ -84,25 +85,22 @@ pub(crate) fn timeout(query: &Query<'_>) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Arms the watch on every shard, so that a request sent after this is seen. A stuck shard is not
-/// waited for.
-async fn arm(shared: &Shared, watch: &Arc<Watch>) {
-    let until = Instant::now() + SHARD_PATIENCE;
-    let shards = shared.handles.shards.iter();
-    let armed = shards.map(|shard| {
-        let (reply, armed) = oneshot::channel();
-        (shard.ask)(Ask::Trace(Arc::clone(watch), reply));
-        armed
-    });
-    for armed in armed.collect::<Vec<_>>() {
-        // Whether it is too late or the shard is gone: the others are armed.
-        let _ = timeout_at(until, armed).await;
-    }
+/// Arms the watch on every shard, so that a request sent after this is seen. Returns the numbers of
+/// those that gave no answer in time: their requests are seen once they come round to it.
+async fn arm(shared: &Shared, watch: &Arc<Watch>) -> Vec<usize> {
+    let question = |reply| Ask::Trace(Arc::clone(watch), reply);
+    let armed = ask::all(&shared.handles.shards, question).await;
+    let armed = armed.into_iter().enumerate();
+    armed
+        .filter_map(|(shard, armed)| armed.is_none().then_some(shard))
+        .collect()
 }
 
 /// A stream of events to one watcher.
 struct Stream {
     watch: Arc<Watch>,
+    /// Shards that it is not armed on yet.
+    stuck: Vec<usize>,
     events: mpsc::Receiver<Event>,
     sender: mpsc::Sender<Piece>,
     keepalive: Interval,
@@ -121,6 +119,10 @@ impl Stream {
 
     async fn told(&mut self, until: Option<Instant>) -> Result<(), Left> {
         self.send(": ready\n\n".to_owned()).await?;
+        for shard in &self.stuck {
+            let comment = format!(": shard {shard} did not answer\n\n");
+            self.send(comment).await?;
+        }
         // Its first tick comes at once.
         self.keepalive.reset();
         self.follow(until).await?;
@@ -205,6 +207,7 @@ mod tests {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned();
         let stream = Stream {
             watch: Arc::clone(&watch),
+            stuck: Vec::new(),
             events,
             sender,
             // Longer than is waited below: a write that fails would end it as well.

@@ -24,7 +24,7 @@ pub struct ShardTasks {
     /// How long ago its event loop last turned.
     pub heartbeat_ms: u64,
     /// Whether it gave no answer in time: then there are no tasks here.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stuck: bool,
     /// Tasks that there is no room for in the answer.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -53,11 +53,6 @@ pub struct Task {
     /// Tasks it has begun.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Task>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

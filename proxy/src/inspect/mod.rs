@@ -115,6 +115,8 @@ impl Inspected {
                     heartbeat_ms: u64::try_from(counters.heartbeat.age(now).as_millis())
                         .unwrap_or(u64::MAX),
                     connections: counters.clients.value(),
+                    // Filled in by who asks the shards.
+                    stuck: false,
                 }
             });
         Runtime {

@@ -7,6 +7,7 @@
 
 use super::admin::{asks, json};
 use super::admin_dump::with_rules;
+use super::admin_trace::watches;
 use crate::support::{Signal, gateway, on_both_drivers, origin};
 
 on_both_drivers! {
@@ -25,6 +26,25 @@ on_both_drivers! {
         stalled.expects(200);
         let tasks = json(&gateway, "/debug/tasks");
         assert!(tasks["shards"][0].get("stuck").is_none(), "{tasks}");
+    }
+
+    fn what_a_stuck_shard_would_have_said_is_known_to_be_missing(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).shards(2).routes_to(&origin)
+            .environment("GATEWAY_TEST_STALL_PATH", "/stall")
+            .environment("GATEWAY_TEST_STALL_SECONDS", "600").inspected().start();
+        let dump = json(&gateway, "/config_dump");
+        assert_eq!(dump["backends"][0]["endpoints"][0]["shards"], 2, "{dump}");
+        gateway.client().gets("/stall");
+        gateway.waits_for_log("stalled on purpose");
+        let dump = json(&gateway, "/config_dump");
+        assert_eq!(dump["backends"][0]["endpoints"][0]["shards"], 1, "{dump}");
+        let shards = dump["runtime"]["shards"].as_array().expect("a list").iter();
+        let stuck: Vec<_> = shards.filter(|it| it["stuck"] == true).map(|it| &it["id"]).collect();
+        assert_eq!(stuck.len(), 1, "{dump}");
+        let mut watcher = watches(&gateway, "");
+        let comment = format!(": shard {} did not answer\n\n", stuck[0]);
+        assert_eq!(watcher.reads_bytes(comment.len()), comment.as_bytes());
     }
 
     fn a_shard_that_is_stuck_does_not_keep_the_process(driver) {

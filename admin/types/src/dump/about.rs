@@ -68,6 +68,9 @@ pub struct Shard {
     pub heartbeat_ms: u64,
     /// Client connections it has.
     pub connections: u64,
+    /// Whether it gave no answer in time where it was asked how endpoints fare: in a whole dump.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stuck: bool,
 }
 
 /// Where the configuration comes from.

@@ -184,7 +184,7 @@ pub struct Live {
     /// Shards that have put it aside.
     #[serde(skip_serializing_if = "is_zero")]
     pub ejected_shards: u16,
-    /// Shards there are.
+    /// Shards that this is merged from: a stuck one is not among them.
     pub shards: u16,
 }
 
