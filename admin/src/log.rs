@@ -6,9 +6,11 @@ use std::sync::PoisonError;
 
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload;
 
 use crate::limits::FILTER_BYTES;
+use crate::query::clipped;
 
 /// The filter of the log. Clones are the same one.
 #[derive(Clone)]
@@ -29,14 +31,19 @@ pub enum FilterError {
     #[error("the level has {0} bytes, {FILTER_BYTES} at most")]
     TooLong(usize),
     /// It is a single word, and no level.
-    #[error("`{0}` is no level")]
+    #[error("`{}` is no level", clipped(.0))]
     NoLevel(String),
     /// Where it is shown, it would look like something else.
     #[error("the level has {0:?} in it, where only printable characters may be")]
     Unprintable(char),
-    /// It does not parse.
-    #[error("{0}")]
-    Syntax(#[from] tracing_subscriber::filter::ParseError),
+    /// One of its directives does not parse.
+    #[error("`{}`: {why}", clipped(.directive))]
+    Directive {
+        /// The directive.
+        directive: String,
+        /// Why.
+        why: ParseError,
+    },
     /// The log is gone.
     #[error("the log takes no filter any more: {0}")]
     Gone(#[from] reload::Error),
@@ -95,7 +102,20 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if is_word && text.parse::<tracing::level_filters::LevelFilter>().is_err() {
         return Err(FilterError::NoLevel(text.to_owned()));
     }
-    Ok(EnvFilter::builder().parse(trimmed_filter(text))?)
+    let trimmed = trimmed_filter(text);
+    EnvFilter::builder()
+        .parse(&trimmed)
+        .map_err(|why| bad_directive(&trimmed, why))
+}
+
+/// The parser does not say which directive it stumbled over: the first that does not parse by itself.
+fn bad_directive(filter: &str, why: ParseError) -> FilterError {
+    let mut directives = filter.split(',');
+    let bad = directives.find(|directive| EnvFilter::builder().parse(directive).is_err());
+    FilterError::Directive {
+        directive: bad.unwrap_or(filter).to_owned(),
+        why,
+    }
 }
 
 /// A filter without white space around its directives. Their parser looks behind it and cuts from
@@ -147,6 +167,22 @@ mod tests {
         assert!(log.current().contains("proxy::forward=debug"));
         log.replace("info, \u{3000}pröxy=debug").expect("a filter");
         assert!(log.current().contains("pröxy=debug"));
+    }
+
+    #[test]
+    fn a_bad_filter_is_refused_with_the_directive_that_is_wrong() {
+        let (log, _layer) = control();
+        let refused = |text: &str| log.replace(text).expect_err(text).to_string();
+        let level = "error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \
+                     \"debug\", \"trace\", or a number 0-5";
+        let in_list = refused("info, proxy=loud,x=debug");
+        assert_eq!(in_list, format!("`proxy=loud`: {level}"));
+        let (long, shown) = ("m".repeat(1000), "m".repeat(100));
+        assert_eq!(
+            refused(&format!("{long}=loud")),
+            format!("`{shown}…`: {level}")
+        );
+        assert_eq!(refused(&long), format!("`{shown}…` is no level"));
     }
 
     #[test]

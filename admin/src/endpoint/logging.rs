@@ -19,9 +19,8 @@ fn answer(asked: &Asked<'_>) -> Result<Answer, Refusal> {
     let log = &asked.shared.handles.log;
     match (asked.method == Method::POST, asked.query.text("level")) {
         (true, Some(level)) => {
-            log.replace(level).map_err(|error| {
-                Refusal::bad_parameter(crate::query::clipped(&error.to_string()))
-            })?;
+            let replaced = log.replace(level);
+            replaced.map_err(|error| Refusal::bad_parameter(error.to_string()))?;
             tracing::info!(level = log.current(), "the log level was set");
         }
         (true, None) => return Err(Refusal::bad_parameter("no level is given")),

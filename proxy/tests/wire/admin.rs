@@ -112,7 +112,13 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         400,
         "`verbose` is no level",
     ),
-    ("POST", "/logging?level=proxy%3Dloud", 400, "usage"),
+    (
+        "POST",
+        "/logging?level=info,proxy%3Dloud",
+        400,
+        "`proxy=loud`: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \
+         \"info\", \"debug\", \"trace\", or a number 0-5; usage: GET /logging",
+    ),
     (
         "POST",
         "/logging?level=info%0aX",
