@@ -1,5 +1,8 @@
 //! The admin server: what is at each path, and what is refused, to the letter.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -22,6 +25,17 @@ pub(crate) fn asks_with(
     let mut client = gateway.client_of(server);
     client.sends(format!("{method} {target} HTTP/1.1\r\n{lines}\r\n"));
     client.reads_reply_to(method)
+}
+
+/// Asks a server that listens on a unix socket, and returns all that it says.
+fn asks_by_unix_socket(path: &Path, target: &str, host: &str) -> String {
+    let mut socket = UnixStream::connect(path).expect("the server listens");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).expect("room for it");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer
 }
 
 /// What the admin server answers to a GET, as JSON.
@@ -153,6 +167,8 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "none of pprof, flamegraph",
     ),
     ("POST", "/debug/pprof/profile", 405, "GET"),
+    ("GET", "/debug/trace?timeout=1ms", 200, ": ready\n\n"),
+    ("POST", "/debug/trace?timeout=1ms", 200, ": ready\n\n"),
     ("HEAD", "/debug/trace", 405, ""),
     ("GET", "/debug/trace?count=0", 400, "not a number from 1 to"),
     ("GET", "/debug/trace?timeout=never", 400, "no timeout"),
@@ -184,6 +200,35 @@ on_both_drivers! {
                 assert!(error["error"].is_string(), "{method} {target}: {answer}");
             }
         }
+    }
+
+    fn unix_sockets_serve_the_same(driver) {
+        let (origin, folder) = (origin(), tempfile::tempdir().expect("a folder"));
+        let path = |server| folder.path().join(server);
+        let address = |server| format!("--{server}-address=unix:{}", path(server).display());
+        let _gateway = gateway(driver).routes_to(&origin)
+            .argument(&address("admin")).argument(&address("metrics")).argument(&address("readiness"))
+            .start();
+        for (server, target, host, status, says) in [
+            ("admin", "/logging", "localhost", 200, "current log level is "),
+            ("admin", "/logging", "evil.example", 403, "evil.example"),
+            ("metrics", "/metrics", "localhost", 200, "gateway_build_info"),
+            ("readiness", "/healthz/ready", "localhost", 200, "ready"),
+        ] {
+            let answer = asks_by_unix_socket(&path(server), target, host);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{target}: {answer}");
+            assert!(answer.contains(says), "{target}: {answer}");
+        }
+    }
+
+    fn a_heap_that_is_not_sampled_has_no_profile(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin)
+            .argument("--heap-sampling=off").inspected().start();
+        let answer = asks(&gateway, "admin", "GET", "/debug/pprof/heap");
+        assert_eq!(answer.status(), 409, "{answer}");
+        assert_eq!(answer.text(), "nothing is sampled: start the gateway without --heap-sampling off\n");
+        assert_eq!(json(&gateway, "/memory")["heapProfile"]["armed"], false);
     }
 
     fn pages_of_other_sites_are_refused(driver) {
