@@ -19,10 +19,11 @@ pub const HEAD_BYTES: usize = 16 * 1024;
 pub const CONNECTIONS: usize = 128;
 /// Long answers being made at a time: 4; each is a thread, and may hold an old configuration.
 pub const BACKGROUND_JOBS: usize = 4;
-/// How nice the admin servers' thread is: 10; a tenth of a core that others want, so that a probe is
-/// answered there too.
+/// How much nicer than a shard the admin servers' thread is: 10; a tenth of a core that others want,
+/// so that a probe is answered there too.
 pub const ADMIN_NICENESS: i32 = 10;
-/// How nice threads of long answers are: 19, as nice as can be; 1.5 % of a core that others want.
+/// How much nicer threads of long answers are: 19, so as nice as can be; 1.5 % of a core that others
+/// want.
 pub const BACKGROUND_NICENESS: i32 = 19;
 /// Bytes of one piece of a streamed answer: 64 KiB.
 pub const PIECE_BYTES: usize = 64 * 1024;
