@@ -131,8 +131,10 @@ async fn handshake(
     let Accepts::Tls(tls) = &listener.accepts else {
         return Err(Refused::NoTls);
     };
-    let session = Session::server(Arc::clone(&tls.config)).map_err(HandshakeError::from)?;
-    let received = std::mem::replace(buffer, shard.buffers.take());
+    let mut received = std::mem::replace(buffer, shard.buffers.take());
+    let session = tls
+        .session(&mut received, buffer)
+        .map_err(HandshakeError::from)?;
     let socket = client.stream.as_socket_mut().ok_or(Refused::NoTls)?;
     socket
         .handshake(session, received, buffer, &shard.buffers)

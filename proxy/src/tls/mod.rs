@@ -10,6 +10,7 @@ mod client;
 mod client_auth;
 mod client_certificate;
 pub mod client_hello;
+mod resumption;
 pub(crate) mod roots;
 mod server;
 pub mod session;

@@ -18,6 +18,7 @@ use thiserror::Error;
 use xds::model::{self, Alpn, ClientAuth, Der, TlsVersion};
 
 use super::client_auth::{Lenient, TrustDomain};
+use super::resumption::Unopened;
 use super::roots;
 
 /// How a listener ends TLS, ready for handshakes.
@@ -25,6 +26,8 @@ use super::roots;
 pub struct ServerTls {
     /// What a handshake needs.
     pub config: Arc<ServerConfig>,
+    /// The same, where a certificate is required, to take up no earlier session.
+    pub(super) anew: Option<Arc<ServerConfig>>,
     /// Whom it believes: a connection to a listener of another domain is none to this one.
     pub domain: Arc<TrustDomain>,
     /// Tells whether a client's certificate is believed, where one is asked for.
@@ -103,8 +106,14 @@ impl ServerTls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         // One is what a client uses; each costs a record and its sealing.
         config.send_tls13_tickets = 1;
+        let anew = matches!(server.client_auth, ClientAuth::Required { .. }).then(|| {
+            let mut config = config.clone();
+            config.ticketer = Arc::new(Unopened(Arc::clone(&config.ticketer)));
+            Arc::new(config)
+        });
         Ok(Self {
             config: Arc::new(config),
+            anew,
             domain,
             clients,
         })

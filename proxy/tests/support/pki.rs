@@ -1,5 +1,7 @@
 //! Certificates made on the spot: authorities, and what they vouch for.
 
+use std::time::{Duration, SystemTime};
+
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SanType, date_time_ymd,
@@ -25,7 +27,8 @@ pub(crate) struct Subject {
     names: Vec<String>,
     uris: Vec<String>,
     purpose: ExtendedKeyUsagePurpose,
-    expired: bool,
+    /// When it expires, since 1970; `None` is in a long time.
+    expires: Option<Duration>,
     ed25519: bool,
 }
 
@@ -58,7 +61,7 @@ pub(crate) fn subject(names: &[&str]) -> Subject {
         names: names.iter().map(|&name| name.to_owned()).collect(),
         uris: Vec::new(),
         purpose: ExtendedKeyUsagePurpose::ServerAuth,
-        expired: false,
+        expires: None,
         ed25519: false,
     }
 }
@@ -78,7 +81,14 @@ impl Subject {
 
     /// Its time was over long ago.
     pub(crate) fn expired(mut self) -> Self {
-        self.expired = true;
+        self.expires = Some(LONG_AGO);
+        self
+    }
+
+    /// Its time will be over in this time, or up to a second before.
+    pub(crate) fn expires_in(mut self, time: Duration) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        self.expires = Some(now.expect("a clock that is set") + time);
         self
     }
 
@@ -110,9 +120,10 @@ impl Authority {
         params.subject_alt_names.extend(uris);
         params.extended_key_usages = vec![subject.purpose.clone()];
         params.distinguished_name = common_name(subject.names.first().map_or("", String::as_str));
-        if subject.expired {
-            params.not_before = date_time_ymd(2001, 1, 1);
-            params.not_after = date_time_ymd(2002, 1, 1);
+        if let Some(expires) = subject.expires {
+            let epoch = date_time_ymd(1970, 1, 1);
+            params.not_before = epoch;
+            params.not_after = epoch + expires;
         }
         let algorithm = if subject.ed25519 {
             &PKCS_ED25519
@@ -171,3 +182,6 @@ fn common_name(name: &str) -> DistinguishedName {
     names.push(DnType::CommonName, name);
     names
 }
+
+/// The beginning of 2002, since 1970.
+const LONG_AGO: Duration = Duration::from_hours(280_512);

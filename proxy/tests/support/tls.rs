@@ -19,13 +19,15 @@ use super::pki::{Authority, Credential};
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     config: ClientConfig,
+    versions: &'static [&'static SupportedProtocolVersion],
     name: String,
 }
 
 /// A client that believes an authority and wants a server of this name.
 pub(crate) fn tls(believes: &Authority, name: &str) -> Tls {
     Tls {
-        config: config(believes, &[&TLS13, &TLS12], None),
+        config: config(believes, VERSIONS, None),
+        versions: VERSIONS,
         name: name.to_owned(),
     }
 }
@@ -60,13 +62,14 @@ impl Tls {
 
     /// It speaks TLS 1.2 and nothing newer.
     pub(crate) fn of_old(mut self, believes: &Authority) -> Self {
-        self.config = config(believes, &[&TLS12], None);
+        self.versions = OLD_VERSION;
+        self.config = config(believes, self.versions, None);
         self
     }
 
     /// It shows this certificate where it is asked for one.
     pub(crate) fn shows(mut self, believes: &Authority, pair: &Credential) -> Self {
-        self.config = config(believes, &[&TLS13, &TLS12], Some(pair));
+        self.config = config(believes, self.versions, Some(pair));
         self
     }
 
@@ -146,7 +149,7 @@ pub(super) fn server_config_speaking(
     protocols: &[&str],
 ) -> Arc<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&TLS13, &TLS12])
+        .with_protocol_versions(VERSIONS)
         .expect("ring speaks both");
     let builder = match asks {
         Asks::Nobody => builder.with_no_client_auth(),
@@ -173,3 +176,6 @@ fn roots(authority: &Authority) -> Arc<RootCertStore> {
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
+
+static VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+static OLD_VERSION: &[&SupportedProtocolVersion] = &[&TLS12];

@@ -1,9 +1,11 @@
 //! Certificates of clients: asked for by the Gateway's frontend, by default and for a port, taken
 //! when valid or whatever they are.
 
+use std::time::{Duration, Instant};
+
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Broken, Client, Driver, Gateway, GatewayBuilder, Origin, PATIENCE, Tls, gateway,
+    Broken, Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, Tls, gateway,
     on_both_drivers, origin, tls,
 };
 
@@ -11,6 +13,9 @@ const BY_DEFAULT: &str = "tls: {frontend: {default: {validation: {mode: @mode, \
     caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}}";
 const BY_PORT: &str = "tls: {frontend: {default: {}, perPort: [{port: @https, tls: {validation: \
     {mode: @mode, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: clients}]}}}]}}";
+
+/// How long a certificate is good that is to expire: for some handshakes on a busy machine.
+const BRIEFLY: Duration = Duration::from_secs(4);
 
 /// A gateway that asks for certificates of `clients`.
 struct Scene {
@@ -128,6 +133,43 @@ on_both_drivers! {
         assert!(scene.origin.requests().is_empty());
     }
 
+    fn a_ticket_does_not_outlive_the_certificate_that_it_stands_for(driver) {
+        let strict = Scene::with(driver, BY_DEFAULT, "AllowValidOnly");
+        let lenient = Scene::with(driver, BY_DEFAULT, "AllowInsecureFallback");
+        let brief = subject(&["client.test"]).of_client().expires_in(BRIEFLY);
+        let (pair, fallback) = (strict.clients.signs(&brief), lenient.clients.signs(&brief));
+        let clients = [strict.tls(), strict.tls().of_old(&strict.ca)]
+            .map(|tls| tls.shows(&strict.ca, &pair));
+        for tls in &clients {
+            strict.gateway.tls_client(tls).gets("/").expects(200);
+            let mut again = strict.gateway.tls_client(tls);
+            again.gets("/").expects(200);
+            assert!(again.has_resumed());
+        }
+        let forgiven = lenient.tls().shows(&lenient.ca, &fallback);
+        lenient.gateway.tls_client(&forgiven).gets("/").expects(200);
+        lenient.gateway.waits_for_access_log("client_certificate");
+
+        let forgetful = strict.tls().shows(&strict.ca, &pair).forgetful();
+        let deadline = Instant::now() + PATIENCE;
+        while strict.gateway.tls_client(&forgetful).gets("/").reply_to("GET").is_ok() {
+            assert!(Instant::now() < deadline, "it does not expire");
+            std::thread::park_timeout(MOMENT);
+        }
+        for tls in &clients {
+            match strict.gateway.tls_client(tls).is_refused() {
+                Broken::Tls(alert) => assert!(alert.contains("CertificateExpired"), "{alert}"),
+                broken => panic!("{broken:?}"),
+            }
+        }
+        // Whoever takes any takes it for one that proves nothing.
+        let mut unproved = lenient.gateway.tls_client(&forgiven);
+        unproved.gets("/last").expects(200);
+        assert!(unproved.has_resumed());
+        let lines = lenient.gateway.waits_for_access_log("/last");
+        assert_eq!(lines.matches("client_certificate").count(), 1, "{lines}");
+    }
+
     fn any_or_none_will_do_in_the_insecure_fallback(driver) {
         for field in [BY_DEFAULT, BY_PORT] {
             let scene = Scene::with(driver, field, "AllowInsecureFallback");
@@ -154,10 +196,10 @@ on_both_drivers! {
 
         let field = BY_DEFAULT.replace("@mode", "AllowValidOnly");
         gateway.reconfigure(&open.gateway_field(&field));
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         // A connection from before proved nothing.
         while early.gets("/").reads().status() == 200 {
-            assert!(std::time::Instant::now() < deadline, "it is still served");
+            assert!(Instant::now() < deadline, "it is still served");
         }
         assert!(matches!(gateway.tls_client(&tls).is_refused(), Broken::Tls(_)));
     }
