@@ -5,8 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustls::HandshakeKind;
-use thiserror::Error;
+use rustls::{Error, HandshakeKind, PeerIncompatible};
 use xds::model::Scheme;
 
 use crate::config::{Accepts, Listener};
@@ -16,7 +15,8 @@ use crate::policy::forwarded::Hop;
 use crate::shard::Shard;
 use crate::shard::interned::Interned;
 use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
-use crate::tls::session::Session;
+use crate::tls::flaw::{Flaw, is_distrust};
+use crate::tls::session::{Session, SessionError};
 use crate::tls::{ClientCertificate, ServerTls, TrustDomain};
 
 use super::connection::{Client, Next};
@@ -44,7 +44,7 @@ impl ClientTls {
 }
 
 /// Why a connection ends before its first request.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("it does not begin with a TLS handshake")]
     NotTls,
@@ -71,12 +71,35 @@ impl Refused {
             Self::Hello(_) => HandshakeFailure::Malformed,
             Self::NoListener => HandshakeFailure::NoListener,
             Self::NoTls => HandshakeFailure::NotSetUp,
-            Self::Handshake(HandshakeError::Tls(_)) => HandshakeFailure::Refused,
+            Self::Handshake(HandshakeError::Tls(error)) => refusal(error),
             Self::Late => HandshakeFailure::Timeout,
             Self::Handshake(HandshakeError::Broken(_)) | Self::Ended | Self::Broken(_) => {
                 HandshakeFailure::Broken
             }
         }
+    }
+}
+
+/// Why one side found the other unacceptable.
+fn refusal(error: &SessionError) -> HandshakeFailure {
+    let SessionError::Tls(error) = error else {
+        return HandshakeFailure::Refused;
+    };
+    match error {
+        Error::PeerIncompatible(
+            PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::SupportedVersionsExtensionRequired,
+        ) => HandshakeFailure::NoVersion,
+        Error::NoApplicationProtocol => HandshakeFailure::NoProtocol,
+        Error::NoCertificatesPresented => HandshakeFailure::CertificateMissing,
+        Error::InvalidCertificate(error) => match Flaw::from(error) {
+            Flaw::Expired => HandshakeFailure::CertificateExpired,
+            Flaw::Untrusted => HandshakeFailure::CertificateUntrusted,
+            Flaw::OtherName | Flaw::Other => HandshakeFailure::CertificateBad,
+        },
+        Error::AlertReceived(alert) if is_distrust(*alert) => HandshakeFailure::Distrusted,
+        _ => HandshakeFailure::Refused,
     }
 }
 

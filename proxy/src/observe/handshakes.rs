@@ -28,7 +28,21 @@ causes! {
     NoListener "no_listener";
     /// The listener's own TLS cannot be set up.
     NotSetUp "not_set_up";
-    /// One side found the other unacceptable.
+    /// The client and the listener have no version of TLS in common.
+    NoVersion "no_version";
+    /// They have no protocol in common, of those that the client offers (ALPN).
+    NoProtocol "no_protocol";
+    /// The client shows no certificate where one is required.
+    CertificateMissing "certificate_missing";
+    /// The client's certificate is not valid at this time.
+    CertificateExpired "certificate_expired";
+    /// Nobody whom the listener trusts vouches for the client's certificate.
+    CertificateUntrusted "certificate_untrusted";
+    /// The client's certificate has something else that is not acceptable.
+    CertificateBad "certificate_bad";
+    /// The client does not accept the listener's certificate.
+    Distrusted "distrusted";
+    /// One side found the other unacceptable for another reason.
     Refused "refused";
     /// It took too long.
     Timeout "timeout";

@@ -10,6 +10,7 @@ mod client;
 mod client_auth;
 mod client_certificate;
 pub mod client_hello;
+pub(crate) mod flaw;
 mod resumption;
 pub(crate) mod roots;
 mod server;

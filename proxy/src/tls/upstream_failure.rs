@@ -1,7 +1,8 @@
 //! Why TLS with an endpoint came to nothing.
 
-use rustls::{CertificateError, Error};
+use rustls::Error;
 
+use super::flaw::Flaw;
 use super::session::SessionError;
 use crate::observe::causes::causes;
 
@@ -49,19 +50,12 @@ impl From<&SessionError> for UpstreamTlsFailure {
             return Self::NotTls;
         };
         match error {
-            Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            ) => Self::OtherName,
-            Error::InvalidCertificate(
-                CertificateError::UnknownIssuer | CertificateError::BadSignature,
-            ) => Self::Untrusted,
-            Error::InvalidCertificate(
-                CertificateError::Expired
-                | CertificateError::ExpiredContext { .. }
-                | CertificateError::NotValidYet
-                | CertificateError::NotValidYetContext { .. },
-            ) => Self::Expired,
-            Error::InvalidCertificate(_) => Self::BadCertificate,
+            Error::InvalidCertificate(error) => match Flaw::from(error) {
+                Flaw::OtherName => Self::OtherName,
+                Flaw::Untrusted => Self::Untrusted,
+                Flaw::Expired => Self::Expired,
+                Flaw::Other => Self::BadCertificate,
+            },
             Error::AlertReceived(_) => Self::Refused,
             Error::NoApplicationProtocol => Self::NoProtocol,
             _ => Self::NotTls,

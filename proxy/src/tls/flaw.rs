@@ -1,0 +1,48 @@
+//! What is wrong with a certificate, and which alerts speak of one.
+
+use rustls::{AlertDescription, CertificateError};
+
+/// What is wrong with a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// It is for another name.
+    OtherName,
+    /// Nobody who is believed vouches for it.
+    Untrusted,
+    /// It is not valid at this time.
+    Expired,
+    /// Anything else.
+    Other,
+}
+
+impl From<&CertificateError> for Flaw {
+    fn from(error: &CertificateError) -> Self {
+        match error {
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::OtherName
+            }
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::Untrusted,
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => Self::Expired,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether an alert says that a certificate of ours is missing or not accepted (RFC 8446 section
+/// 6.2).
+pub(crate) fn is_distrust(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+            | AlertDescription::CertificateRequired
+    )
+}
