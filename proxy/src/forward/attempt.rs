@@ -102,7 +102,7 @@ pub(super) async fn attempt<'a>(
 pub(crate) struct Attempt<'a> {
     pub(crate) matched: Matched<'a>,
     pub(super) drawn: Drawn<'a>,
-    endpoint: &'a Endpoint,
+    pub(super) endpoint: &'a Endpoint,
     booking: health::Exchange,
     asked: Asked,
     /// Whether it is a call of gRPC, whose ends have a patience of their own.
@@ -287,7 +287,7 @@ async fn half_duplex(
             again: WHEEL_TICK,
         },
     );
-    let head = download.head(&mut response).await;
+    let head = download.head(&mut response, shard).await;
     client.deadline.disarm();
     if client.deadline.expired() {
         return Err(Ended::Final(FailureKind::ClientGone.into()));

@@ -26,6 +26,7 @@ use crate::request::{After, Record};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
+use crate::upstream::connect::broke_off;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -85,7 +86,11 @@ impl Download<'_, '_> {
 
     /// Reads up to the end of the final response's head, passing interim ones on. Its length: it
     /// stays at the front of the buffer.
-    pub(super) async fn head(&mut self, side: &mut ResponseSide<'_, '_>) -> Result<usize, Failure> {
+    pub(super) async fn head(
+        &mut self,
+        side: &mut ResponseSide<'_, '_>,
+        shard: &Shard,
+    ) -> Result<usize, Failure> {
         if let Some(stream) = self.connection.stream.as_h2() {
             return Box::pin(self.head_from_stream(stream, side)).await;
         }
@@ -110,7 +115,10 @@ impl Download<'_, '_> {
             match read {
                 // Nothing came: perhaps the connection was closed before it saw the request.
                 Ok(0) if self.is_silent() => return Err(FailureKind::UpstreamClosed.into()),
-                Err(_) if self.is_silent() => return Err(FailureKind::UpstreamReset.into()),
+                Err(error) if self.is_silent() => {
+                    let endpoint = self.attempt.endpoint;
+                    return Err(broke_off(shard, endpoint, self.connection, &error));
+                }
                 Ok(0) | Err(_) => {
                     return Err(Failure::because(
                         FailureKind::UpstreamGarbage,

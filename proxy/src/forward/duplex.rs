@@ -60,7 +60,7 @@ pub(super) async fn run(
             connection
                 .deadline
                 .arm(attempt.time_left(), Expiry::Disconnect);
-            let head = download.head(&mut response).await;
+            let head = download.head(&mut response, shard).await;
             uploaded.answered.set(true);
             client.deadline.disarm();
             if client.deadline.expired() {

@@ -1,8 +1,8 @@
 //! Why TLS with an endpoint came to nothing.
 
-use rustls::Error;
+use rustls::{AlertDescription, Error};
 
-use super::flaw::Flaw;
+use super::flaw::{Flaw, is_distrust};
 use super::session::SessionError;
 use crate::observe::causes::causes;
 
@@ -17,7 +17,9 @@ causes! {
     Expired "expired";
     /// Its certificate has something else that is not acceptable.
     BadCertificate "bad_certificate";
-    /// It refused the handshake, by an alert.
+    /// It does not accept our certificate, or that we have none.
+    Distrusted "distrusted";
+    /// It refused us for another reason, by an alert.
     Refused "refused";
     /// It speaks none of our protocols, or did not agree to the one that is needed.
     NoProtocol "no_protocol";
@@ -36,7 +38,8 @@ impl UpstreamTlsFailure {
             Self::Untrusted => "nobody whom the policy trusts vouches for its certificate",
             Self::Expired => "its certificate is not valid at this time",
             Self::BadCertificate => "its certificate is not acceptable",
-            Self::Refused => "it refused the handshake",
+            Self::Distrusted => "it does not accept our certificate, or that we have none",
+            Self::Refused => "it ended TLS by an alert",
             Self::NoProtocol => "it did not agree to the protocol that is needed (ALPN)",
             Self::NotTls => "it does not speak TLS as we do",
             Self::Broken => "it broke off",
@@ -56,8 +59,10 @@ impl From<&SessionError> for UpstreamTlsFailure {
                 Flaw::Expired => Self::Expired,
                 Flaw::Other => Self::BadCertificate,
             },
+            Error::NoApplicationProtocol
+            | Error::AlertReceived(AlertDescription::NoApplicationProtocol) => Self::NoProtocol,
+            Error::AlertReceived(alert) if is_distrust(*alert) => Self::Distrusted,
             Error::AlertReceived(_) => Self::Refused,
-            Error::NoApplicationProtocol => Self::NoProtocol,
             _ => Self::NotTls,
         }
     }

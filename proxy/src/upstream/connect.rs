@@ -1,5 +1,6 @@
 //! Getting a connection to an endpoint: a new one, a stream of one, or one that comes free.
 
+use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::policy::proxy_protocol::{self, Endpoints, Version};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::tls::UpstreamTlsFailure;
-use crate::tls::session::Session;
+use crate::tls::session::{Session, SessionError};
 
 use super::h2;
 use super::pool::Connection;
@@ -167,6 +168,29 @@ async fn secure(
     })
 }
 
+/// What it comes to that a connection broke off before anything of a response came, with this error
+/// of a read. In TLS 1.3 our handshake is done before a backend looks at our certificate (RFC 8446
+/// section 4.4.2.4): its alert comes in place of the first response, to a request that it did not
+/// look at.
+pub(crate) fn broke_off(
+    shard: &Shard,
+    endpoint: &Endpoint,
+    connection: &Connection,
+    error: &io::Error,
+) -> Failure {
+    let inner = error.get_ref();
+    let Some(error) = inner.and_then(|inner| inner.downcast_ref::<SessionError>()) else {
+        return FailureKind::UpstreamReset.into();
+    };
+    tracing::debug!(endpoint = %endpoint.name, %error, "no more TLS with an endpoint");
+    let why = UpstreamTlsFailure::from(error);
+    let failure = no_tls(shard, endpoint, why);
+    if why == UpstreamTlsFailure::Distrusted && !connection.used {
+        return failure;
+    }
+    Failure::because(FailureKind::UpstreamReset, why.detail())
+}
+
 /// Counts a connection that TLS came to nothing on.
 fn no_tls(shard: &Shard, endpoint: &Endpoint, why: UpstreamTlsFailure) -> Failure {
     let counters = shard.counters.endpoints.of(endpoint.id);
@@ -214,7 +238,7 @@ pub(super) async fn within<F: Future>(timeout: Option<Duration>, future: F) -> O
     }
 }
 
-async fn dial(address: &Address) -> std::io::Result<Stream> {
+async fn dial(address: &Address) -> io::Result<Stream> {
     match address {
         Address::Tcp(address) => Stream::connect_tcp(*address).await,
         Address::Unix(path) => Stream::connect_unix(path).await,

@@ -55,6 +55,7 @@ fn over_http_2(driver: Driver, ca: &Authority, backend: SocketAddr) -> Gateway {
         .rule("{backendRefs: [{@origin}]}")
         .policy("accessLog: {format: json}")
         .environment("RUST_LOG", "proxy=debug")
+        .inspected()
         .start()
 }
 
@@ -137,6 +138,7 @@ on_both_drivers! {
             let gateway = over_http_2(driver, &ca, out_of_tls(origin.address(), &pair, protocols));
             fails_with(&gateway, &origin, "upstream_tls");
             gateway.waits_for_log(why);
+            counts(&gateway, "no_protocol");
         }
     }
 
@@ -219,14 +221,25 @@ on_both_drivers! {
         let ca = authority("ca");
         let (pair, own) = (ca.server(&["a.test"]), ca.client("gateway.test"));
         let origin = tls_origin(&pair, Asks::For(&ca));
-        let bare = builder(driver, &origin, &ca, BY_HOSTNAME);
-        let gateway = bare.clone().start();
-        gateway.client().gets("/").expects(502);
+        let bare = builder(driver, &origin, &ca, BY_HOSTNAME).inspected();
+        let shows = |pair: &Credential| {
+            let shown = bare.clone().secret("own", pair);
+            shown.gateway_field("tls: {backend: {clientCertificateRef: {name: own}}}").start()
+        };
+        // In TLS 1.3 it says so in place of its first response.
+        let stranger = authority("stranger").client("gateway.test");
+        for (gateway, why) in [
+            (bare.clone().start(), "CertificateRequired"),
+            (shows(&stranger), "UnknownCA"),
+        ] {
+            fails_with(&gateway, &origin, "upstream_tls");
+            gateway.waits_for_log(why);
+            counts(&gateway, "distrusted");
+            let answer = gateway.client().posts("/", "body").expects(503);
+            assert!(answer.text().contains("TLS"), "{answer}");
+        }
 
-        let shown = bare
-            .secret("own", &own)
-            .gateway_field("tls: {backend: {clientCertificateRef: {name: own}}}");
-        let gateway = shown.start();
+        let gateway = shows(&own);
         gateway.client().gets("/").expects(200);
         let last = origin.handshakes().pop().expect("a handshake");
         assert_eq!(last.certificate.as_deref(), Some(&*own.der()));
