@@ -8,6 +8,7 @@ use xds::model::{Der, ObjectName};
 use super::World;
 use super::reference_grant::Referent;
 use crate::api::{ConfigMap, Resource, Secret};
+use crate::expiry::Expiries;
 
 /// Why a reference leads to no certificates, with what to tell the user.
 #[derive(Debug)]
@@ -60,6 +61,22 @@ impl World<'_> {
             Some(Some(pem)) => bundle(pem),
         };
         bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {name} {what}", to.kind)))
+    }
+
+    /// Notes which of the certificates that `to` leads to have expired. They vouch all the same: of a
+    /// root, only its name and key are looked at.
+    pub(crate) fn note_expiries(
+        &self,
+        to: Referent<'_>,
+        certificates: &[Der],
+        field: &str,
+        expiries: &mut Expiries,
+    ) {
+        let subject = format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name);
+        for certificate in certificates {
+            let said = (&*subject, ": renew it, or take it out");
+            expiries.note(self.options.now, certificate, field, said);
+        }
     }
 }
 

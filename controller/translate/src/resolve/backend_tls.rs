@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
 use xds::model::{BackendKey, BackendTls, ObjectName, ServiceKey};
 
 use super::{World, backend_validation};
 use crate::api::{Backend, BackendTlsPolicy, PolicyTargetReference, Resource as _, Service};
+use crate::expiry::Expiries;
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -27,6 +29,8 @@ pub(crate) struct ResolvedBackendTls<'a> {
     pub(crate) refusals: Vec<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
+    /// Which certificates of those who vouch have expired.
+    pub(crate) expiries: Expiries,
     /// Targets that are not there.
     pub(crate) missing: Vec<Problem>,
     /// The keys of those that are.
@@ -72,6 +76,12 @@ impl<'a> BackendTlsPolicies<'a> {
                 .push(Problem::new(Reason::Conflicted, field, message));
         }
         policy.targets.push(key);
+    }
+
+    /// When the first certificate of those who vouch expires that has not done so.
+    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
+        let policies = self.list.iter();
+        policies.filter_map(|policy| policy.expiries.next).min()
     }
 
     /// What is asked of a port of a service. A policy of the port wins over one of the service.
@@ -161,6 +171,10 @@ fn resolve<'a>(
         tls: judged.tls,
         refusals: place(judged.refusals),
         refs: place(judged.refs),
+        expiries: Expiries {
+            expired: place(judged.expiries.expired),
+            next: judged.expiries.next,
+        },
         missing: Vec::new(),
         targets: Vec::new(),
     }

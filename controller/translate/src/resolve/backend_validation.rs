@@ -6,6 +6,7 @@ use super::World;
 use super::authority::InvalidAuthority;
 use super::reference_grant::Referent;
 use crate::api::{BackendTlsValidation, Resource, SubjectAltName, SubjectAltNameType};
+use crate::expiry::Expiries;
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -16,6 +17,8 @@ pub(crate) struct Judged {
     pub(crate) refusals: Vec<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
+    /// Which certificates of those who vouch have expired.
+    pub(crate) expiries: Expiries,
 }
 
 /// Judges the validation of an object of kind `T` in `namespace`.
@@ -24,8 +27,9 @@ pub(crate) fn judge<T: Resource>(
     namespace: &str,
     validation: &BackendTlsValidation,
 ) -> Judged {
-    let (mut refusals, mut refs) = (Vec::new(), Vec::new());
-    let roots = roots::<T>(world, namespace, validation, &mut refusals, &mut refs);
+    let mut refusals = Vec::new();
+    let mut found = Found::default();
+    let roots = roots::<T>(world, namespace, validation, &mut refusals, &mut found);
     let server_name = Hostname::parse_exact(&validation.hostname)
         .map_err(|error| refusals.push(invalid("hostname", error)))
         .ok();
@@ -49,8 +53,16 @@ pub(crate) fn judge<T: Resource>(
     Judged {
         tls: client().map_or(BackendTls::Invalid, BackendTls::Verified),
         refusals,
-        refs,
+        refs: found.refs,
+        expiries: found.expiries,
     }
+}
+
+/// What is wrong with those whom references lead to.
+#[derive(Default)]
+struct Found {
+    refs: Vec<Problem>,
+    expiries: Expiries,
 }
 
 /// Where some of the references are good, those vouch; `None` where nobody is left.
@@ -59,7 +71,7 @@ fn roots<T: Resource>(
     namespace: &str,
     validation: &BackendTlsValidation,
     refusals: &mut Vec<Problem>,
-    refs: &mut Vec<Problem>,
+    found: &mut Found,
 ) -> Option<Roots> {
     let well_known = validation.well_known_ca_certificates.as_deref();
     match well_known.filter(|name| !name.is_empty()) {
@@ -79,8 +91,12 @@ fn roots<T: Resource>(
             namespace,
             name: &reference.name,
         };
+        let field = format!("caCertificateRefs[{index}]");
         match world.authority::<T>(namespace, to) {
-            Ok(certificates) => roots.extend(certificates),
+            Ok(certificates) => {
+                world.note_expiries(to, &certificates, &field, &mut found.expiries);
+                roots.extend(certificates);
+            }
             Err(why) => {
                 let (reason, message) = match why {
                     InvalidAuthority::Kind(message) => (Reason::InvalidKind, message),
@@ -89,8 +105,7 @@ fn roots<T: Resource>(
                         (Reason::InvalidCACertificateRef, message)
                     }
                 };
-                let field = format!("caCertificateRefs[{index}]");
-                refs.push(Problem::new(reason, field, message));
+                found.refs.push(Problem::new(reason, field, message));
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
+use jiff::Timestamp;
 use xds::model::{ClientAuth, ObjectName};
 
 use super::World;
@@ -11,6 +12,7 @@ use super::reference_grant::Referent;
 use crate::api::{
     FrontendTlsConfig, FrontendValidation, FrontendValidationMode, Gateway, GatewaySpec,
 };
+use crate::expiry::Expiries;
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -26,6 +28,8 @@ pub(crate) struct Validated {
     pub(crate) client_auth: Option<ClientAuth>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
+    /// Which certificates of those who vouch have expired.
+    pub(crate) expiries: Expiries,
 }
 
 impl ClientValidation {
@@ -49,6 +53,12 @@ impl ClientValidation {
         }
     }
 
+    /// When the first certificate of those who vouch expires that has not done so.
+    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
+        let validated = self.per_port.values().chain([&self.default]);
+        validated.filter_map(|it| it.expiries.next).min()
+    }
+
     /// What holds at a port.
     pub(crate) fn at(&self, port: NonZeroU16) -> &Validated {
         self.per_port.get(&port).unwrap_or(&self.default)
@@ -60,6 +70,7 @@ impl Validated {
         Self {
             client_auth: Some(ClientAuth::None),
             refs: Vec::new(),
+            expiries: Expiries::default(),
         }
     }
 }
@@ -73,6 +84,7 @@ fn validate(
 ) -> Validated {
     let namespace = &*gateway.namespace;
     let (mut roots, mut refs) = (Vec::new(), Vec::new());
+    let mut expiries = Expiries::default();
     for (index, reference) in validation.ca_certificate_refs.iter().enumerate() {
         let to = Referent {
             group: &reference.group,
@@ -80,8 +92,12 @@ fn validate(
             namespace: reference.namespace.as_deref().unwrap_or(namespace),
             name: &reference.name,
         };
+        let field = format!("{field}.caCertificateRefs[{index}]");
         match world.authority::<Gateway>(namespace, to) {
-            Ok(certificates) => roots.extend(certificates),
+            Ok(certificates) => {
+                world.note_expiries(to, &certificates, &field, &mut expiries);
+                roots.extend(certificates);
+            }
             Err(why) => {
                 let (reason, message) = match why {
                     InvalidAuthority::Kind(message) => (Reason::InvalidCACertificateKind, message),
@@ -90,7 +106,6 @@ fn validate(
                         (Reason::InvalidCACertificateRef, message)
                     }
                 };
-                let field = format!("{field}.caCertificateRefs[{index}]");
                 refs.push(Problem::new(reason, field, message));
             }
         }
@@ -99,7 +114,11 @@ fn validate(
         FrontendValidationMode::AllowValidOnly => ClientAuth::Required { roots },
         FrontendValidationMode::AllowInsecureFallback => ClientAuth::Optional { roots },
     });
-    Validated { client_auth, refs }
+    Validated {
+        client_auth,
+        refs,
+        expiries,
+    }
 }
 
 /// Whether clients without a valid certificate are let in anywhere.

@@ -10,8 +10,10 @@ use super::address::Addresses;
 use super::frontend::ClientValidation;
 use super::listener::{Listener, Owner};
 use super::listener_set::{self, ListenerSet};
+use super::tls::note_expiry;
 use super::{conflict, overlap};
 use crate::api::{self, OWN_GROUP};
+use crate::expiry::Expiries;
 use crate::options::Place;
 use crate::problem::Problem;
 use crate::status::Reason;
@@ -26,6 +28,8 @@ pub(crate) struct Gateway<'a> {
     pub(crate) validation: ClientValidation,
     /// What it shows to backends, if it has something.
     pub(crate) client_certificate: Option<Result<Certificate, Problem>>,
+    /// Whether that has expired.
+    pub(crate) expiries: Expiries,
     pub(crate) addresses: Addresses,
     /// Why it is refused as a whole.
     pub(crate) refusals: Vec<Problem>,
@@ -42,12 +46,14 @@ impl<'a> Gateway<'a> {
         let mut addresses = Addresses::of(name, object, &world.options.place);
         let mut refusals = std::mem::take(&mut addresses.refusals);
         refusals.extend(check_parameters(name, object, &world.options.place).err());
+        let mut expiries = Expiries::default();
         Self {
             name,
             object,
             listeners,
             validation,
-            client_certificate: client_certificate(world, owner, object),
+            client_certificate: client_certificate(world, owner, object, &mut expiries),
+            expiries,
             addresses,
             refusals,
         }
@@ -120,10 +126,15 @@ impl<'a> Gateways<'a> {
         self.sets.get(*position)
     }
 
-    /// When the first certificate of a listener expires that has not done so.
+    /// When the first certificate expires that has not done so.
     pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
-        let listeners = self.list.iter().flat_map(|gateway| &gateway.listeners);
-        listeners.filter_map(|listener| listener.next_expiry).min()
+        let gateways = self.list.iter();
+        let nexts = gateways.flat_map(|gateway| {
+            let own = [gateway.expiries.next, gateway.validation.next_expiry()];
+            let listeners = gateway.listeners.iter();
+            listeners.map(|listener| listener.expiries.next).chain(own)
+        });
+        nexts.flatten().min()
     }
 
     /// Where in the list a Gateway is.
@@ -144,11 +155,17 @@ fn client_certificate(
     world: &World<'_>,
     owner: Owner<'_>,
     object: &api::Gateway,
+    expiries: &mut Expiries,
 ) -> Option<Result<Certificate, Problem>> {
     let backend = object.spec.tls.as_ref()?.backend.as_ref()?;
     let reference = backend.client_certificate_ref.as_ref()?;
     let found = owner.certificate(world, reference, Reason::InvalidClientCertificateRef);
-    Some(found.map_err(|problem| problem.under("spec.tls.backend.clientCertificateRef")))
+    let field = "spec.tls.backend.clientCertificateRef";
+    if let Ok(certificate) = &found {
+        let whom = (owner, reference, "backends");
+        note_expiry(world, whom, certificate, field, expiries);
+    }
+    Some(found.map_err(|problem| problem.under(field)))
 }
 
 fn check_parameters(

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU16;
 
-use jiff::Timestamp;
 use xds::model::{Certificate, Hostname, ListenerKey, ListenerProtocol, ObjectName};
 
 use super::World;
@@ -15,6 +14,7 @@ use super::tls::{self, listener_protocol};
 use crate::api::{
     self, FromNamespaces, LabelSelector, Resource as _, RouteGroupKind, SecretObjectReference,
 };
+use crate::expiry::Expiries;
 use crate::options::Options;
 use crate::problem::Problem;
 use crate::status::Reason;
@@ -82,10 +82,8 @@ pub(crate) struct Listener<'a> {
     pub(crate) conflict: Option<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
-    /// Certificates that it shows although they have expired.
-    pub(crate) expired: Vec<Problem>,
-    /// When the first of the others does.
-    pub(crate) next_expiry: Option<Timestamp>,
+    /// Which certificates of it, and of those who vouch for its clients, have expired.
+    pub(crate) expiries: Expiries,
     /// Another listener of its port whose host names overlap with its own, by name.
     pub(crate) overlaps: Option<String>,
     /// Why its port cannot be had.
@@ -135,8 +133,7 @@ impl<'a> Listener<'a> {
             refusals: Vec::new(),
             conflict: None,
             refs,
-            expired: Vec::new(),
-            next_expiry: None,
+            expiries: Expiries::default(),
             overlaps: None,
             unusable: None,
         };
@@ -176,14 +173,14 @@ impl<'a> Listener<'a> {
             listener_protocol(world, self.owner, self.spec, protocol, clients, &mut notes);
         self.refusals.extend(notes.refusals);
         self.refs.extend(notes.refs);
-        self.expired = notes.expired;
-        self.next_expiry = notes.next_expiry;
+        self.expiries = notes.expiries;
     }
 
     fn place_problems(&mut self) {
         let index = self.index;
         let refusals = self.refusals.iter_mut();
-        for problem in refusals.chain(&mut self.refs).chain(&mut self.expired) {
+        let expired = &mut self.expiries.expired;
+        for problem in refusals.chain(&mut self.refs).chain(expired) {
             problem.field = format!("spec.listeners[{index}].{}", problem.field);
         }
     }
@@ -192,14 +189,16 @@ impl<'a> Listener<'a> {
     fn blame_validation(&mut self, validation: &ClientValidation) {
         let clients = validation.at(self.spec.port);
         let here = matches!(self.owner, Owner::Gateway(_));
-        let blamed = clients.refs.iter().map(|problem| {
+        let blamed = |problem: &Problem| {
             if here {
                 problem.clone()
             } else {
                 Problem::new(problem.reason, "", format!("of the Gateway: {problem}"))
             }
-        });
-        self.refs.extend(blamed);
+        };
+        self.refs.extend(clients.refs.iter().map(blamed));
+        let expired = clients.expiries.expired.iter().map(blamed);
+        self.expiries.expired.extend(expired);
         if clients.client_auth.is_none() {
             let message = "nobody is left to vouch for clients: see ResolvedRefs";
             self.refusals

@@ -1,6 +1,7 @@
 //! What a listener speaks, with all that TLS needs for it.
 
-use jiff::Timestamp;
+use std::fmt;
+
 use xds::model::{Alpn, Certificate, ClientAuth, ListenerProtocol, TlsServer, TlsVersion};
 
 use super::World;
@@ -8,7 +9,7 @@ use super::frontend::Validated;
 use super::listener::Owner;
 use super::protocol::Protocol;
 use crate::api::{self, ListenerTls, OWN_GROUP, SecretObjectReference};
-use crate::expiry;
+use crate::expiry::Expiries;
 use crate::problem::Problem;
 use crate::status::Reason;
 
@@ -19,21 +20,8 @@ pub(crate) struct Notes {
     pub(crate) refusals: Vec<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
-    /// Certificates that have expired. They are shown all the same: clients that look say better
-    /// what is wrong than a closed port does, and others go on.
-    pub(crate) expired: Vec<Problem>,
-    /// When the first of the others does.
-    pub(crate) next_expiry: Option<Timestamp>,
-}
-
-impl Notes {
-    fn note_expiry(&mut self, at: Timestamp, now: Timestamp, problem: impl FnOnce() -> Problem) {
-        if at < now {
-            self.expired.push(problem());
-        } else {
-            self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
-        }
-    }
+    /// Which of its certificates have expired.
+    pub(crate) expiries: Expiries,
 }
 
 /// What the data plane is told that a listener speaks; `None` where it cannot be carried out. With
@@ -102,9 +90,8 @@ fn certificates(
         let field = format_args!("tls.certificateRefs[{index}]");
         match owner.certificate(world, reference, Reason::InvalidCertificateRef) {
             Ok(certificate) => {
-                if let (Some(now), Some(at)) = (world.options.now, expiry::of(&certificate)) {
-                    notes.note_expiry(at, now, || expired(owner, reference, at).under(field));
-                }
+                let whom = (owner, reference, "clients");
+                note_expiry(world, whom, &certificate, field, &mut notes.expiries);
                 certificates.push(certificate);
             }
             Err(problem) => notes.refs.push(problem.under(field)),
@@ -113,15 +100,24 @@ fn certificates(
     certificates
 }
 
-fn expired(owner: Owner<'_>, reference: &SecretObjectReference, at: Timestamp) -> Problem {
+/// Notes when a certificate of a Secret expires, which is shown to `peers`; of a chain that is its
+/// owner's, which others outlive.
+pub(super) fn note_expiry(
+    world: &World<'_>,
+    (owner, reference, peers): (Owner<'_>, &SecretObjectReference, &str),
+    certificate: &Certificate,
+    field: impl fmt::Display,
+    expiries: &mut Expiries,
+) {
+    let Some(certificate) = certificate.chain.first() else {
+        return;
+    };
     let own = &*owner.name().namespace;
     let namespace = reference.namespace.as_deref().unwrap_or(own);
     let name = &reference.name;
-    let message = format!(
-        "the certificate of Secret {namespace}/{name} expired at {at}, and clients refuse it: \
-         renew it"
-    );
-    Problem::new(Reason::CertificateExpired, "", message)
+    let subject = format!("the certificate of Secret {namespace}/{name}");
+    let advice = format!(", and {peers} refuse it: renew it");
+    expiries.note(world.options.now, certificate, field, (&subject, &advice));
 }
 
 /// Our own options of TLS. Those of other implementations mean nothing here.

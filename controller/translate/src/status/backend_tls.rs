@@ -121,7 +121,9 @@ fn ancestors(
         .chain(&policy.refusals)
         .cloned()
         .collect();
-    if !used.is_empty() || !machine || (problems.is_empty() && policy.refs.is_empty()) {
+    let is_well =
+        problems.is_empty() && policy.refs.is_empty() && policy.expiries.expired.is_empty();
+    if !used.is_empty() || !machine || is_well {
         return used;
     }
     let targets = policy.object.spec.target_refs.first();
@@ -150,5 +152,6 @@ fn conditions(policy: &ResolvedBackendTls<'_>, refusals: &[Problem]) -> Vec<Cond
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };
+    let conditions = conditions.unhappy(Type::CertificateExpired, &policy.expiries.expired);
     conditions.done()
 }

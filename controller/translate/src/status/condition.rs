@@ -67,7 +67,7 @@ pub enum ConditionType {
     /// Host names of listeners overlap, so that a client may send a request over the connection
     /// to another listener (which answers 421). Never written where they do not.
     OverlappingTLSConfig,
-    /// A certificate that a listener shows has expired. Ours, and never written where none has:
+    /// A certificate that it refers to has expired. Ours, and never written where none has:
     /// Gateway API has a word for references that lead nowhere, and this one leads somewhere.
     CertificateExpired,
 }

@@ -144,6 +144,7 @@ fn tls(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
         ),
         Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
     };
+    let conditions = conditions.unhappy(Type::CertificateExpired, &gateway.expiries.expired);
     if !lets_anyone_in(&gateway.object.spec) {
         return conditions;
     }
@@ -191,7 +192,7 @@ impl ListenerStatus {
             None => conditions,
             Some(other) => conditions.overlapping(other),
         };
-        let conditions = conditions.unhappy(Type::CertificateExpired, &listener.expired);
+        let conditions = conditions.unhappy(Type::CertificateExpired, &listener.expiries.expired);
         Self {
             name: listener.spec.name.clone(),
             supported_kinds: listener.kinds.clone(),

@@ -94,7 +94,9 @@ impl Scrape<'_> {
 
 fn first_expiry(listener: &Listener) -> Option<u64> {
     let certificates = listener.protocol.tls()?.certificates.iter();
-    let first = certificates.filter_map(translate::expiry::of).min()?;
+    // Of a chain that of its owner, which others outlive.
+    let own = certificates.filter_map(|certificate| certificate.chain.first());
+    let first = own.filter_map(translate::expiry::of).min()?;
     // What expired before 1970 expired long ago.
     Some(u64::try_from(first.as_second()).unwrap_or_default())
 }
