@@ -190,6 +190,7 @@ failures! {
 
     // Connections that are carried as they are; none of this is ever answered.
     BadHello          400 Internal Client Close Never "bad_hello" "the connection does not begin with a TLS ClientHello";
+    UntrustedHeader   400 Internal Client Reset Never "untrusted_header" "the PROXY protocol header is of a peer that is not trusted";
     HelloTimeout      408 DeadlineExceeded Client Reset Never "hello_timeout" "the TLS ClientHello took too long";
     StreamIdle        408 DeadlineExceeded Client Reset Never "stream_idle" "nobody said anything for too long";
     Drained           503 Unavailable Internal Reset Never "drained" "the gateway came to its end";

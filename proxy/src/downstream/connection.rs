@@ -43,8 +43,8 @@ pub(crate) struct Client {
     pub(super) ends: Option<Rc<Endpoints>>,
     /// What it begins with.
     pub(super) opening: Opening,
-    /// What has to come before anything else.
-    pub(super) expects: Expectation,
+    /// What its first bytes are to be.
+    pub(crate) expects: Expectation,
     /// Bytes that came before whoever serves it.
     pub(super) early: Option<Box<Buffer>>,
     /// What its TLS handshake came to.

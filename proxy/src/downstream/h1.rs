@@ -10,6 +10,7 @@ use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::http::h2::frame::PREFACE;
 use crate::limits::{PARK_AFTER, REQUESTS_PER_POLL};
 use crate::net::Buffer;
+use crate::policy::proxy_protocol::Start;
 use crate::request::{self, scratch::Scratch};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
@@ -17,6 +18,7 @@ use crate::shard::tasks::TaskState;
 
 use super::answer;
 use super::connection::{Client, Next};
+use super::proxy_protocol;
 
 /// Serves requests until the connection ends or nothing has come for a while.
 pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
@@ -89,11 +91,16 @@ async fn read_head(
     loop {
         let limits = Limits::of(shard, client);
         let preface = match client.requests {
-            0 => preface(buffer.filled()),
+            0 => preface(client, buffer.filled()),
             _ => Preface::Not,
         };
-        if preface == Preface::Complete {
-            return Head::OfH2;
+        match preface {
+            Preface::OfH2 => return Head::OfH2,
+            Preface::Untrusted => {
+                proxy_protocol::refuse_untrusted(shard, client);
+                return Head::Ended(Next::Close);
+            }
+            Preface::Not | Preface::Partial => {}
         }
         if preface == Preface::Not && !buffer.is_empty() {
             let Some(limits) = &limits else {
@@ -141,18 +148,26 @@ async fn read_head(
     }
 }
 
-/// Whether bytes are what an HTTP/2 client begins with.
+/// What a connection begins with other than a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Preface {
     Not,
-    /// So far.
+    /// One of the others so far.
     Partial,
-    Complete,
+    /// What an HTTP/2 client begins with.
+    OfH2,
+    /// A PROXY protocol header that is not believed.
+    Untrusted,
 }
 
-fn preface(bytes: &[u8]) -> Preface {
+fn preface(client: &Client, bytes: &[u8]) -> Preface {
+    match proxy_protocol::forbidden_start(client, bytes) {
+        Start::Header(_) => return Preface::Untrusted,
+        Start::Undecided => return Preface::Partial,
+        Start::Data => {}
+    }
     if bytes.starts_with(PREFACE) {
-        Preface::Complete
+        Preface::OfH2
     } else if !bytes.is_empty() && PREFACE.starts_with(bytes) {
         Preface::Partial
     } else {

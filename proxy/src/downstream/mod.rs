@@ -5,7 +5,7 @@ pub(crate) mod connection;
 mod h1;
 pub(crate) mod h2;
 mod open;
-mod proxy_protocol;
+pub(crate) mod proxy_protocol;
 pub(crate) mod tls;
 
 use xds::model::Alpn;

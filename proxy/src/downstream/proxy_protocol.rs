@@ -1,15 +1,17 @@
 //! The PROXY protocol header of a connection: read once, before the first request, where the bind's
-//! policy says that one may come.
+//! policy says that one may come; the end of the connection where it comes from whom the policy does
+//! not trust.
 
 use std::io;
 use std::rc::Rc;
 
 use xds::model::Scheme;
 
+use crate::config::Opening;
 use crate::net::Buffer;
 use crate::observe::proxy_headers::ProxyHeaderFailure;
 use crate::policy::forwarded::Hop;
-use crate::policy::proxy_protocol::{Expectation, Malformed, Progress, parse};
+use crate::policy::proxy_protocol::{Expectation, Malformed, Progress, Start, parse};
 use crate::shard::Shard;
 
 use super::connection::Client;
@@ -21,7 +23,7 @@ enum Refused {
     Malformed(#[from] Malformed),
     #[error("it does not begin with a PROXY protocol header, which the policy requires")]
     Missing,
-    #[error("the policy requires a PROXY protocol header, and does not trust this peer's")]
+    #[error("the policy does not trust this peer's PROXY protocol header")]
     Untrusted,
     #[error("it did not come to the end of a PROXY protocol header in time")]
     Late,
@@ -46,24 +48,56 @@ impl Refused {
 /// Reads the header that is expected of the client, if any, and takes over what it says. Bytes
 /// behind it stay in `buffer`. `false` where the connection is to be closed.
 pub(super) async fn read(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> bool {
-    let read = match std::mem::replace(&mut client.expects, Expectation::Nothing) {
-        Expectation::Nothing => return true,
+    let read = match client.expects {
         Expectation::Refused => Err(Refused::Untrusted),
-        expected => header(shard, client, buffer, expected).await,
+        Expectation::Forbidden if client.opening == Opening::Tls => {
+            client.limit_handshake(shard);
+            no_header(client, buffer).await
+        }
+        // Without TLS, whoever reads the first bytes judges them: here they would be waited for.
+        Expectation::Nothing | Expectation::Forbidden => return true,
+        Expectation::Optional | Expectation::Required => header(shard, client, buffer).await,
     };
     if let Err(why) = &read {
-        shard.counters.proxy_headers.count(why.cause());
-        tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
+        refuse(shard, client, why);
     }
     read.is_ok()
 }
 
-async fn header(
-    shard: &Shard,
-    client: &mut Client,
-    buffer: &mut Buffer,
-    expected: Expectation,
-) -> Result<(), Refused> {
+/// What the first bytes of a client start, where no header of it would be believed.
+pub(super) fn forbidden_start(client: &Client, bytes: &[u8]) -> Start {
+    match client.expects {
+        Expectation::Forbidden => Start::of(bytes),
+        _ => Start::Data,
+    }
+}
+
+/// Notes that a connection ends for a header of a peer that is not believed.
+pub(crate) fn refuse_untrusted(shard: &Shard, client: &Client) {
+    refuse(shard, client, &Refused::Untrusted);
+}
+
+fn refuse(shard: &Shard, client: &Client, why: &Refused) {
+    shard.counters.proxy_headers.count(why.cause());
+    tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
+}
+
+/// Reads until it is clear that no header comes. Where nothing comes any more, that is for whoever
+/// reads on.
+async fn no_header(client: &Client, buffer: &mut Buffer) -> Result<(), Refused> {
+    loop {
+        match Start::of(buffer.filled()) {
+            Start::Data => return Ok(()),
+            Start::Header(_) => return Err(Refused::Untrusted),
+            Start::Undecided => {}
+        }
+        if !matches!(client.stream.read(buffer).await, Ok(1..)) {
+            return Ok(());
+        }
+    }
+}
+
+async fn header(shard: &Shard, client: &mut Client, buffer: &mut Buffer) -> Result<(), Refused> {
     client.limit_handshake(shard);
     loop {
         match parse(buffer.filled())? {
@@ -75,7 +109,7 @@ async fn header(
                 }
                 return Ok(());
             }
-            Progress::NotProxy if expected == Expectation::Optional => return Ok(()),
+            Progress::NotProxy if client.expects == Expectation::Optional => return Ok(()),
             Progress::NotProxy => return Err(Refused::Missing),
             Progress::Partial => {}
         }

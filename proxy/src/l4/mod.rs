@@ -15,8 +15,10 @@ use std::sync::Arc;
 
 use crate::config::L4Rule;
 use crate::downstream::connection::{Client, Next};
+use crate::downstream::proxy_protocol;
 use crate::failure::{Failure, FailureKind};
 use crate::net::Buffer;
+use crate::policy::proxy_protocol::Expectation;
 use crate::shard::{Held, Shard};
 use crate::tunnel::{Carries, End, Ended, Tunnel};
 
@@ -79,7 +81,10 @@ async fn carry(
             deadline: &connection.deadline,
         },
         idle: rule.limits.stream_idle_timeout,
-        carries: Carries::Anything,
+        carries: match client.expects {
+            Expectation::Forbidden => Carries::Unproxied,
+            _ => Carries::Anything,
+        },
     };
     let carried = tunnel.run(buffer, &mut from_backend).await;
     shard.buffers.put(from_backend);
@@ -91,6 +96,10 @@ async fn carry(
         Ended::Idle => Err(FailureKind::StreamIdle.into()),
         Ended::Drained => Err(FailureKind::Drained.into()),
         Ended::ClientBroke => Err(FailureKind::ClientGone.into()),
+        Ended::Untrusted => {
+            proxy_protocol::refuse_untrusted(shard, client);
+            Err(FailureKind::UntrustedHeader.into())
+        }
         Ended::BackendBroke => Err(FailureKind::UpstreamReset.into()),
     }
 }

@@ -9,7 +9,7 @@ causes! {
     Missing "missing";
     /// It is none that could be read.
     Malformed "malformed";
-    /// One is required, and this peer's is not believed.
+    /// It comes from a peer whose header is not believed, or is required of one.
     Untrusted "untrusted";
     /// It took too long.
     Timeout "timeout";

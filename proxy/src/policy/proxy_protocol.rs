@@ -73,14 +73,53 @@ pub enum Malformed {
 /// # Errors
 /// They start like a header, and are none.
 pub fn parse(bytes: &[u8]) -> Result<Progress, Malformed> {
-    if bytes.starts_with(v1::START) {
-        v1::parse(bytes)
-    } else if bytes.starts_with(v2::SIGNATURE) {
-        v2::parse(bytes)
-    } else if v1::START.starts_with(bytes) || v2::SIGNATURE.starts_with(bytes) {
-        Ok(Progress::Partial)
-    } else {
-        Ok(Progress::NotProxy)
+    match Start::of(bytes) {
+        Start::Header(Version::V1) => v1::parse(bytes),
+        Start::Header(Version::V2) => v2::parse(bytes),
+        Start::Undecided => Ok(Progress::Partial),
+        Start::Data => Ok(Progress::NotProxy),
+    }
+}
+
+/// What the first bytes of a connection start, whatever becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// They are too few to say.
+    Undecided,
+    /// A header, perhaps a malformed one.
+    Header(Version),
+    /// No header.
+    Data,
+}
+
+impl Start {
+    /// Judges the first bytes of a connection.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        if bytes.starts_with(v1::START) {
+            Self::Header(Version::V1)
+        } else if bytes.starts_with(v2::SIGNATURE) {
+            Self::Header(Version::V2)
+        } else if v1::START.starts_with(bytes) || v2::SIGNATURE.starts_with(bytes) {
+            Self::Undecided
+        } else {
+            Self::Data
+        }
+    }
+}
+
+/// Judges the first bytes of a connection that are not kept until they are judged.
+#[derive(Debug, Default)]
+pub struct StartWatch {
+    seen: Vec<u8>,
+}
+
+impl StartWatch {
+    /// Judges what has come so far; `bytes` are the next of it.
+    pub fn advance(&mut self, bytes: &[u8]) -> Start {
+        let missing = v2::SIGNATURE.len().saturating_sub(self.seen.len());
+        self.seen.extend(bytes.iter().take(missing));
+        Start::of(&self.seen)
     }
 }
 
@@ -103,6 +142,8 @@ pub enum Expectation {
     Required,
     /// A header must come first, and this peer's is not believed: the connection is closed.
     Refused,
+    /// They are data; were they a header, it would not be believed, and the connection is closed.
+    Forbidden,
 }
 
 impl Acceptance {
@@ -126,10 +167,10 @@ impl Acceptance {
     pub fn expectation(&self, peer: IpAddr) -> Expectation {
         let trusted = self.trusted.is_empty() || self.trusted.contains(peer);
         match (self.mode, trusted) {
-            (ProxyProtocolMode::Off, _) | (ProxyProtocolMode::Optional, false) => {
-                Expectation::Nothing
-            }
+            (ProxyProtocolMode::Off, _) => Expectation::Nothing,
             (ProxyProtocolMode::Optional, true) => Expectation::Optional,
+            // Passed on as data, a backend that reads headers would believe it.
+            (ProxyProtocolMode::Optional, false) => Expectation::Forbidden,
             (ProxyProtocolMode::Required, true) => Expectation::Required,
             (ProxyProtocolMode::Required, false) => Expectation::Refused,
         }

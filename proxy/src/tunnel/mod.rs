@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use crate::channel::{Channel, Cutoff};
 use crate::net::Buffer;
+use crate::policy::proxy_protocol::StartWatch;
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 
@@ -45,6 +46,8 @@ pub(crate) struct Tunnel<'a> {
 pub(crate) enum Carries {
     /// Bytes.
     Anything,
+    /// Bytes, of which a client's must not begin with a PROXY protocol header.
+    Unproxied,
     /// The frames of a WebSocket.
     WebSocket,
 }
@@ -62,6 +65,8 @@ pub(crate) enum Ended {
     ClientBroke,
     /// The backend broke off, or the connection to it.
     BackendBroke,
+    /// The client began with a PROXY protocol header that is not believed.
+    Untrusted,
 }
 
 /// What a tunnel has carried.
@@ -123,7 +128,10 @@ impl Tunnel<'_> {
         };
         flow.moves();
         let speech = |receiver| match self.carries {
-            Carries::Anything => Speech::Bytes,
+            Carries::Unproxied if receiver == Receiver::Server => {
+                Speech::Unproxied(StartWatch::default())
+            }
+            Carries::Anything | Carries::Unproxied => Speech::Bytes,
             Carries::WebSocket => Speech::frames_to(receiver),
         };
         let pump =

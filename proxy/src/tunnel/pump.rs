@@ -12,6 +12,7 @@ use crate::limits::{
     BYTES_PER_POLL, PARK_AFTER, SPLICE_AFTER, SPLICE_BYTES_PER_POLL, WEBSOCKET_CLOSE_TIMEOUT,
 };
 use crate::net::{Buffer, Pipe, Stream, never_block};
+use crate::policy::proxy_protocol::{Start, StartWatch};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 
@@ -55,6 +56,9 @@ enum Spliced {
 pub(super) enum Speech {
     /// Bytes.
     Bytes,
+    /// Bytes of which the first are not known to be no PROXY protocol header. They go on as they
+    /// come, but for those that make one of it: without them, it is none to the receiver either.
+    Unproxied(StartWatch),
     /// The frames of a WebSocket, on their way to this end.
     Frames(FrameTracker, Receiver),
     /// Nothing any more: the receiver was told that we go away.
@@ -71,6 +75,8 @@ impl Speech {
 enum Broke {
     Sender,
     Receiver,
+    /// None: the sender has sent what it may not.
+    Neither,
 }
 
 impl<'a> Pump<'a> {
@@ -112,6 +118,7 @@ impl<'a> Pump<'a> {
             },
             Err(Broke::Sender) => self.sender_broke,
             Err(Broke::Receiver) => self.receiver_broke(),
+            Err(Broke::Neither) => Ended::Untrusted,
         };
         self.flow.note(broke);
         self.to.stream.reset();
@@ -129,6 +136,7 @@ impl<'a> Pump<'a> {
         let mut rested = false;
         loop {
             if !buffer.is_empty() || self.is_last_word_due() {
+                self.judge_start(buffer.filled())?;
                 self.send(buffer).await.map_err(|_| Broke::Receiver)?;
             }
             if matches!(&self.speech, Speech::Over(tracker) if tracker.is_closing()) {
@@ -153,6 +161,19 @@ impl<'a> Pump<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// Judges the sender's first bytes, where that has to be done.
+    fn judge_start(&mut self, bytes: &[u8]) -> Result<(), Broke> {
+        let Speech::Unproxied(watch) = &mut self.speech else {
+            return Ok(());
+        };
+        match watch.advance(bytes) {
+            Start::Header(_) => return Err(Broke::Neither),
+            Start::Data => self.speech = Speech::Bytes,
+            Start::Undecided => {}
+        }
+        Ok(())
     }
 
     /// Whether so much has passed that the rest goes without our memory.
@@ -252,7 +273,7 @@ impl<'a> Pump<'a> {
     /// Which of these bytes go on to the receiver, and to whom our last word has to follow them.
     fn follow(&mut self, bytes: &[u8]) -> (Range<usize>, Option<Receiver>) {
         let (tracker, receiver) = match &mut self.speech {
-            Speech::Bytes => return (0..bytes.len(), None),
+            Speech::Bytes | Speech::Unproxied(_) => return (0..bytes.len(), None),
             Speech::Over(tracker) => {
                 tracker.advance(bytes);
                 return (0..0, None);
@@ -293,7 +314,7 @@ impl<'a> Pump<'a> {
         let readable = self.from.stream.readable();
         match &self.speech {
             Speech::Frames(..) => either(readable, self.shard.draining.wait()).await,
-            Speech::Bytes | Speech::Over(_) => readable.await,
+            Speech::Bytes | Speech::Unproxied(_) | Speech::Over(_) => readable.await,
         }
     }
 }

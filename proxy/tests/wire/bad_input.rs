@@ -11,7 +11,7 @@ use crate::support::frames::{
 };
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, client, gateway,
+    Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, PATIENCE, client, echo_peer, gateway,
     on_both_drivers, origin, tls, udp_peer,
 };
 
@@ -243,6 +243,24 @@ on_both_drivers! {
         let gateway = before_headers(driver, &origin, "in: Required, trustedSources: [192.0.2.0/24]");
         gateway.client().sends(HEADER).sends(ASK).expects_end();
         waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", 1.0);
+    }
+
+    fn headers_of_sources_that_are_not_trusted(driver) {
+        let peer = echo_peer();
+        let gateway = gateway(driver)
+            .listener_with("tcp", "protocol: TCP")
+            .listener_with("tls", "protocol: TLS, tls: {mode: Passthrough}")
+            .backend("peer", &[peer.address()])
+            .rule_of("tcp", "{backendRefs: [{@peer}]}")
+            .policy("proxyProtocol: {in: Optional, trustedSources: [192.0.2.0/24]}")
+            .inspected()
+            .start();
+        for (listener, expected) in (0..).zip([1.0, 2.0, 3.0]) {
+            client(gateway.address_of(listener)).sends(HEADER).expects_end();
+            waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", expected);
+        }
+        client(gateway.address_of(2)).sends(ASK).expects_end();
+        waits_for_count(&gateway, HANDSHAKES, "reason=\"not_tls\"", 1.0);
     }
 
     fn frames_that_http_2_forbids(driver) {

@@ -2,7 +2,10 @@ use std::net::IpAddr;
 
 use xds::model::{ProxyProtocolIn, ProxyProtocolMode};
 
-use super::{Acceptance, Endpoints, Expectation, Malformed, Progress, Version, parse, v2, write};
+use super::{
+    Acceptance, Endpoints, Expectation, Malformed, Progress, Start, StartWatch, Version, parse, v1,
+    v2, write,
+};
 
 fn ends(source: &str, destination: &str) -> Endpoints {
     Endpoints {
@@ -207,7 +210,7 @@ fn what_we_send_is_what_we_read() {
 
 #[test]
 fn headers_are_read_from_whom_the_policy_believes() {
-    use Expectation::{Nothing, Optional, Refused, Required};
+    use Expectation::{Forbidden, Nothing, Optional, Refused, Required};
     let inside: IpAddr = "10.0.0.1".parse().expect("an address");
     let outside: IpAddr = "203.0.113.7".parse().expect("an address");
     let network = vec![(inside, 8)];
@@ -218,7 +221,7 @@ fn headers_are_read_from_whom_the_policy_believes() {
         (
             ProxyProtocolMode::Optional,
             network.clone(),
-            [Optional, Nothing],
+            [Optional, Forbidden],
         ),
         (ProxyProtocolMode::Required, network, [Required, Refused]),
     ] {
@@ -233,4 +236,24 @@ fn headers_are_read_from_whom_the_policy_believes() {
         );
     }
     assert_eq!(Acceptance::compile(None).expectation(inside), Nothing);
+}
+
+#[test]
+fn a_header_is_told_by_its_first_bytes_however_they_come() {
+    for (bytes, version) in [(v1::START, Version::V1), (v2::SIGNATURE, Version::V2)] {
+        for at in 0..bytes.len() {
+            let (first, rest) = bytes.split_at(at);
+            let mut watch = StartWatch::default();
+            assert_eq!(watch.advance(first), Start::Undecided);
+            assert_eq!(watch.advance(rest), Start::Header(version));
+            let mut watch = StartWatch::default();
+            watch.advance(first);
+            assert_eq!(watch.advance(b"?"), Start::Data, "another byte at {at}");
+            assert_eq!(
+                watch.advance(bytes),
+                Start::Data,
+                "what comes later is data"
+            );
+        }
+    }
 }
