@@ -123,6 +123,17 @@ on_both_drivers! {
         waits_for_status(&gateway, &signer, "key", 200);
     }
 
+    fn an_issuer_that_hangs_is_asked_again(driver) {
+        let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
+        let keys = keys_of(&signer);
+        keys.next_replies([Reply::at_once().waits_for(&gate)]);
+        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
+        assert_eq!(status_of(&gateway, &signer, "key"), 503);
+        gateway.waits_for_log("no whole answer within 5 seconds");
+        waits_for_status(&gateway, &signer, "key", 200);
+        assert_eq!(keys.requests().len(), 2);
+    }
+
     fn what_is_no_key_set_lets_nobody_in(driver) {
         let (app, signer, elsewhere) = (origin(), Signer::p256(), origin());
         let set = key_set(&[signer.jwk("key")]);
