@@ -1,6 +1,8 @@
 //! Streams and connections of HTTP/2, frame by frame: who is cancelled, refused, retried, held and
 //! drained.
 
+use std::time::{Duration, Instant};
+
 use crate::support::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, Peer, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, before_frames, block, frame, get, post, request,
@@ -237,7 +239,7 @@ on_both_drivers! {
         peer.sends(get(1));
         assert_eq!(peer.next_of(HEADERS).status(), Some(204));
         // Longer than a connection without streams keeps its buffer.
-        std::thread::park_timeout(std::time::Duration::from_millis(1_500));
+        std::thread::park_timeout(Duration::from_millis(1_500));
         peer.sends(get(3));
         assert_eq!(peer.next_of(HEADERS).stream, 3);
     }
@@ -276,6 +278,28 @@ on_both_drivers! {
         assert_eq!(answered, [1, 3]);
         while peer.next().is_some() {}
         assert!(gateway.waits_for_exit().success());
+    }
+
+    fn a_drain_waits_for_a_silent_peer_until_its_deadline(driver) {
+        let origin = origin();
+        let mut gateway = gateway(driver)
+            .routes_to(&origin)
+            .argument("--drain-deadline=2s")
+            .start();
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(get(1));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        let begun = Instant::now();
+        gateway.signal(Signal::Int);
+        assert_eq!(peer.next_of(GOAWAY).last_stream(), u32::MAX >> 1);
+        next_ping(&mut peer);
+        // The second GOAWAY is for whoever answers.
+        while let Some(frame) = peer.next() {
+            assert_ne!(frame.kind, GOAWAY);
+        }
+        assert!(begun.elapsed() >= Duration::from_secs(2), "after {:?}", begun.elapsed());
+        assert!(gateway.waits_for_exit().success());
+        gateway.waits_for_log("resetting what is left");
     }
 
     fn a_refused_stream_is_sent_again(driver) {
