@@ -122,9 +122,6 @@ pub const DATAGRAMS_PER_POLL: usize = 64;
 /// Sessions of datagrams of a listener on a shard: 16 384, and no more than the shard may have
 /// clients: each takes a descriptor.
 pub const UDP_SESSIONS: usize = 16 * 1024;
-/// A session without a datagram for this long ends: 60 s, or the route's idle timeout if that is
-/// shorter; NATs forget as soon.
-pub const UDP_IDLE_TIMEOUT: Duration = MINUTE;
 /// Where there are too many sessions, an answered one that was quiet for this long makes room: 5 s.
 pub const UDP_YIELD_AFTER: Duration = Duration::from_secs(5);
 /// Between two looks for sessions that were quiet for too long: 1 s.
@@ -230,11 +227,17 @@ pub const CLIENT_CERTIFICATE_BYTES: usize = 4 * KIB;
 
 // HTTP/2.
 
-/// Streams that a client may have open: 100, as HAProxy.
-pub const H2_STREAMS: u32 = 100;
+/// Streams that any policy can allow a client to have open: 250, fewer than are watched.
+pub const MAX_H2_STREAMS: u32 = 250;
 /// Streams of a client that are watched for resets: 256, more than it may have open; those above it
 /// are refused before anything is done for them.
 pub const H2_WATCHED_STREAMS: usize = 256;
+/// Bytes of the largest window of a stream that any policy can allow: 16 MiB, which is 1 Gbit/s over a
+/// round trip of 130 ms.
+pub const MAX_H2_STREAM_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+/// Bytes of the largest window of a connection that any policy can allow: 64 MiB, which one client may
+/// then have us hold.
+pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Bytes that a peer may send on one stream before they were sent on: 64 KiB, a pooled buffer. It is
 /// what we may come to hold of a body whose receiver stands still, and so a large upload waits for
 /// us once every 64 KiB: 330 times in 20 MB, also where half of it is given back at a time. Over

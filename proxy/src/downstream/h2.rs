@@ -23,8 +23,7 @@ use crate::http::h2::request::{Follows, take_in};
 use crate::http::h2::stream::Stream;
 use crate::http::h2::usage::InUse;
 use crate::limits::{
-    H2_CONNECTION_WINDOW_BYTES, H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES,
-    H2_STREAM_WINDOW_BYTES, H2_STREAMS, Limits, REQUESTS_PER_POLL,
+    H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES, Limits, REQUESTS_PER_POLL,
 };
 use crate::net::Buffer;
 use crate::observe::counters::Up;
@@ -91,9 +90,9 @@ async fn shake_hands<'l, 'a>(
 ) -> Option<Connection<Io<'l, 'a>, Bytes>> {
     let mut builder = Builder::new();
     builder
-        .max_concurrent_streams(H2_STREAMS)
-        .initial_window_size(H2_STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(limits.http2_streams)
+        .initial_window_size(limits.http2_stream_window_bytes)
+        .initial_connection_window_size(limits.http2_connection_window_bytes)
         .max_frame_size(H2_FRAME_BYTES)
         .max_header_list_size(limits.head_bytes)
         // The guard judges resets, by the second: as many again may come as the next one begins.
@@ -274,7 +273,7 @@ impl Driver<'_, '_> {
             return;
         }
         let usage = self.link.usage();
-        if usage.streams() >= H2_STREAMS {
+        if usage.streams() >= self.limits.http2_streams {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         let limits = HeadLimits {

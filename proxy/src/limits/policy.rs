@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use xds::model;
 
-use super::{HOUR, MAX_HEAD_BYTES, MINUTE};
+use super::{
+    H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, HOUR, MAX_H2_CONNECTION_WINDOW_BYTES,
+    MAX_H2_STREAM_WINDOW_BYTES, MAX_H2_STREAMS, MAX_HEAD_BYTES, MINUTE,
+};
 use crate::http::h1::HeadLimits;
 
 /// The limits that a policy can change. A timeout of `None` never fires.
@@ -34,6 +37,9 @@ pub struct Limits {
     /// Between two bytes of a response, a gRPC stream or a tunnel: 1 h, so that server-sent events
     /// and watches live on.
     pub stream_idle_timeout: Option<Duration>,
+    /// Between two datagrams of a UDP session: 60 s, or `stream_idle_timeout` if that is shorter; NATs
+    /// forget as soon.
+    pub datagram_idle_timeout: Option<Duration>,
     /// For how long a client may take no byte of a response: 30 s.
     pub write_idle_timeout: Option<Duration>,
     /// Between two requests of a client's connection: 60 s, a browser's own patience.
@@ -42,6 +48,15 @@ pub struct Limits {
     pub requests_per_connection: NonZeroU64,
     /// Age of a client's connection, with jitter: 1 h, for the same reason.
     pub connection_age: Option<Duration>,
+    /// Streams that an HTTP/2 client may have open: 100, as HAProxy. Never more than `MAX_H2_STREAMS`.
+    pub http2_streams: u32,
+    /// Bytes that an HTTP/2 client may send on a stream before they were sent on: what an upload gets
+    /// in a round trip, and what we may come to hold of it. By default `H2_STREAM_WINDOW_BYTES`, never
+    /// more than `MAX_H2_STREAM_WINDOW_BYTES`.
+    pub http2_stream_window_bytes: u32,
+    /// The same for all streams of a connection. By default `H2_CONNECTION_WINDOW_BYTES`, never more
+    /// than `MAX_H2_CONNECTION_WINDOW_BYTES`.
+    pub http2_connection_window_bytes: u32,
     /// To connect to an endpoint, TLS included: 2 s, one lost SYN and its repetition.
     pub connect_timeout: Option<Duration>,
     /// From the last request byte sent to the response's head: 15 s. Not for gRPC, which brings its
@@ -65,10 +80,14 @@ impl Default for Limits {
             body_idle_timeout: Some(Duration::from_secs(30)),
             body_min_rate: 256,
             stream_idle_timeout: Some(HOUR),
+            datagram_idle_timeout: Some(MINUTE),
             write_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive_timeout: Some(MINUTE),
             requests_per_connection: NonZeroU64::MIN.saturating_add(9_999),
             connection_age: Some(HOUR),
+            http2_streams: 100,
+            http2_stream_window_bytes: H2_STREAM_WINDOW_BYTES,
+            http2_connection_window_bytes: H2_CONNECTION_WINDOW_BYTES,
             connect_timeout: Some(Duration::from_secs(2)),
             response_head_timeout: Some(Duration::from_secs(15)),
             upstream_connections: NonZeroU32::MIN.saturating_add(1_023),
@@ -94,12 +113,27 @@ impl Limits {
             body_idle_timeout: resolve(nearer.body_idle_timeout, self.body_idle_timeout),
             body_min_rate: nearer.body_min_rate.unwrap_or(self.body_min_rate),
             stream_idle_timeout: resolve(nearer.stream_idle_timeout, self.stream_idle_timeout),
+            datagram_idle_timeout: resolve(
+                nearer.datagram_idle_timeout,
+                self.datagram_idle_timeout,
+            ),
             write_idle_timeout: resolve(nearer.write_idle_timeout, self.write_idle_timeout),
             keep_alive_timeout: resolve(nearer.keep_alive_timeout, self.keep_alive_timeout),
             requests_per_connection: nearer
                 .requests_per_connection
                 .unwrap_or(self.requests_per_connection),
             connection_age: resolve(nearer.connection_age, self.connection_age),
+            http2_streams: size(nearer.http2_streams, self.http2_streams).min(MAX_H2_STREAMS),
+            http2_stream_window_bytes: size(
+                nearer.http2_stream_window_bytes,
+                self.http2_stream_window_bytes,
+            )
+            .min(MAX_H2_STREAM_WINDOW_BYTES),
+            http2_connection_window_bytes: size(
+                nearer.http2_connection_window_bytes,
+                self.http2_connection_window_bytes,
+            )
+            .min(MAX_H2_CONNECTION_WINDOW_BYTES),
             connect_timeout: resolve(nearer.connect_timeout, self.connect_timeout),
             response_head_timeout: resolve(
                 nearer.response_head_timeout,
@@ -114,6 +148,13 @@ impl Limits {
 }
 
 impl Limits {
+    /// For how long a UDP session may be quiet.
+    #[must_use]
+    pub fn session_idle(&self) -> Option<Duration> {
+        let timeouts = [self.datagram_idle_timeout, self.stream_idle_timeout];
+        timeouts.into_iter().flatten().min()
+    }
+
     /// Those of a response's head, whose line may be as long as all of it.
     #[must_use]
     pub fn response_head(&self) -> HeadLimits {
@@ -149,6 +190,7 @@ mod tests {
     use xds::model::{self, Timeout};
 
     use super::{Limits, MAX_HEAD_BYTES, per_shard};
+    use crate::limits::H2_WATCHED_STREAMS;
 
     fn u32s(n: u32) -> Option<NonZeroU32> {
         NonZeroU32::new(n)
@@ -192,6 +234,26 @@ mod tests {
     }
 
     #[test]
+    fn a_session_of_datagrams_may_be_quiet_for_the_shorter_of_two_times() {
+        let after = |seconds| Some(Timeout::After(Duration::from_secs(seconds)));
+        for (datagram, stream, expected) in [
+            (None, None, Some(60)),
+            (after(600), None, Some(600)),
+            (None, after(2), Some(2)),
+            (Some(Timeout::Never), None, Some(3_600)),
+            (Some(Timeout::Never), Some(Timeout::Never), None),
+        ] {
+            let said = model::Limits {
+                datagram_idle_timeout: datagram,
+                stream_idle_timeout: stream,
+                ..model::Limits::default()
+            };
+            let idle = Limits::default().with(&said).session_idle();
+            assert_eq!(idle, expected.map(Duration::from_secs));
+        }
+    }
+
+    #[test]
     fn no_policy_allows_a_head_that_spans_cannot_name() {
         let huge = model::Limits {
             head_bytes: u32s(u32::MAX),
@@ -201,6 +263,21 @@ mod tests {
         let limits = Limits::default().with(&huge);
         assert_eq!(limits.head_bytes, MAX_HEAD_BYTES);
         assert_eq!(limits.request_line_bytes, MAX_HEAD_BYTES);
+    }
+
+    #[test]
+    fn no_policy_allows_what_http_2_cannot_say() {
+        let huge = model::Limits {
+            http2_streams: u32s(u32::MAX),
+            http2_stream_window_bytes: u32s(u32::MAX),
+            http2_connection_window_bytes: u32s(u32::MAX),
+            ..model::Limits::default()
+        };
+        let limits = Limits::default().with(&huge);
+        assert!((limits.http2_streams as usize) < H2_WATCHED_STREAMS);
+        // RFC 9113 section 6.9.1.
+        assert!(limits.http2_stream_window_bytes < 1 << 31);
+        assert!(limits.http2_connection_window_bytes < 1 << 31);
     }
 
     #[test]

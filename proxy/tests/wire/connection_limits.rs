@@ -2,12 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::frames::{ACK, Frame, GOAWAY, HEADERS, PING, Peer, frame, get};
+use crate::support::frames::{
+    ACK, Frame, GOAWAY, HEADERS, PING, Peer, SETTINGS, WINDOW_UPDATE, frame, get,
+};
 use crate::support::{
     Driver, Gate, Gateway, PATIENCE, Reply, gateway, on_both_drivers, origin, status,
 };
 
 const NO_ERROR: u32 = 0;
+
+/// Settings of RFC 9113 section 6.5.2.
+const MAX_CONCURRENT_STREAMS: u16 = 3;
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// What a SETTINGS frame says of one.
+fn setting(frame: &Frame, wanted: u16) -> Option<u32> {
+    frame.payload.chunks_exact(6).find_map(|setting| {
+        let (name, value) = setting.split_first_chunk()?;
+        let value = value.try_into().ok()?;
+        (u16::from_be_bytes(*name) == wanted).then(|| u32::from_be_bytes(value))
+    })
+}
 
 /// Runs `check` with a gateway for each target that the limits can be named by.
 fn at_both_levels(driver: Driver, limits: &str, check: impl Fn(&Gateway)) {
@@ -57,6 +72,21 @@ on_both_drivers! {
             client.gets("/").expects(200);
             client.expects_close();
             gateway.client().expects_close();
+        });
+    }
+
+    fn http_2_streams_and_windows(driver) {
+        let limits = "http2Streams: 7, http2StreamWindowBytes: 1048576, \
+            http2ConnectionWindowBytes: 4194304";
+        at_both_levels(driver, limits, |gateway| {
+            let mut peer = Peer::client(gateway.address());
+            let settings = peer.next_of(SETTINGS);
+            assert_eq!(setting(&settings, MAX_CONCURRENT_STREAMS), Some(7));
+            assert_eq!(setting(&settings, INITIAL_WINDOW_SIZE), Some(1_048_576));
+            let update = peer.next_of(WINDOW_UPDATE);
+            // What every connection begins with (RFC 9113 section 6.9.2), and the rest.
+            let rest = 4_194_304_u32 - 65_535;
+            assert_eq!((update.stream, update.payload), (0, rest.to_be_bytes().to_vec()));
         });
     }
 

@@ -148,24 +148,26 @@ on_both_drivers! {
 
     fn a_quiet_session_ends_and_is_logged(driver) {
         let peer = udp_peer(|question| vec![question.to_vec(), question.to_vec()]);
-        let gateway = carrying(driver, &[peer.address()])
-            .limits("streamIdleTimeout: 2s")
-            .start();
-        let client = client(&gateway);
-        assert_eq!(ask(&client, b"hello"), b"hello");
-        assert_eq!(answer(&client), b"hello");
-        let log = gateway.waits_for_access_log("\"protocol\":\"UDP\"");
-        for part in [
-            "\"listener\":\"Gateway/default/gw/udp\"",
-            "\"route\":\"UDPRoute/default/route-0/0\"",
-            "\"backend\":\"Backend/default/peer\"",
-            "\"client\":\"127.0.0.1\"",
-            "\"bytes_in\":5,\"bytes_out\":10",
-        ] {
-            assert!(log.contains(part), "{part} is not in {log}");
+        for limits in ["streamIdleTimeout: 2s", "datagramIdleTimeout: 2s"] {
+            let gateway = carrying(driver, &[peer.address()])
+                .limits(limits)
+                .start();
+            let client = client(&gateway);
+            assert_eq!(ask(&client, b"hello"), b"hello");
+            assert_eq!(answer(&client), b"hello");
+            let log = gateway.waits_for_access_log("\"protocol\":\"UDP\"");
+            for part in [
+                "\"listener\":\"Gateway/default/gw/udp\"",
+                "\"route\":\"UDPRoute/default/route-0/0\"",
+                "\"backend\":\"Backend/default/peer\"",
+                "\"client\":\"127.0.0.1\"",
+                "\"bytes_in\":5,\"bytes_out\":10",
+            ] {
+                assert!(log.contains(part), "{part} is not in {log}");
+            }
+            assert!(!log.contains("\"reason\""), "{log}");
+            assert_eq!(ask(&client, b"again"), b"again");
         }
-        assert!(!log.contains("\"reason\""), "{log}");
-        assert_eq!(ask(&client, b"again"), b"again");
     }
 
     fn without_a_backend_datagrams_are_dropped(driver) {

@@ -129,6 +129,16 @@ fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
     let connect_timeout = time("connect_timeout", message.connect_timeout);
     let response_head_timeout = time("response_head_timeout", message.response_head_timeout);
     let handshake_timeout = time("handshake_timeout", message.handshake_timeout);
+    let datagram_idle_timeout = time("datagram_idle_timeout", message.datagram_idle_timeout);
+    let http2_streams = number("http2_streams", message.http2_streams);
+    let http2_stream_window_bytes = number(
+        "http2_stream_window_bytes",
+        message.http2_stream_window_bytes,
+    );
+    let http2_connection_window_bytes = number(
+        "http2_connection_window_bytes",
+        message.http2_connection_window_bytes,
+    );
     let upstream_connections = number("upstream_connections", message.upstream_connections);
     let upstream_pending = number("upstream_pending", message.upstream_pending);
     Some(Limits {
@@ -147,6 +157,10 @@ fn limits(place: &Place<'_>, message: proto::Limits) -> Option<Limits> {
         connect_timeout: connect_timeout?,
         response_head_timeout: response_head_timeout?,
         handshake_timeout: handshake_timeout?,
+        datagram_idle_timeout: datagram_idle_timeout?,
+        http2_streams: http2_streams?,
+        http2_stream_window_bytes: http2_stream_window_bytes?,
+        http2_connection_window_bytes: http2_connection_window_bytes?,
         upstream_connections: upstream_connections?,
         upstream_pending: upstream_pending?,
     })

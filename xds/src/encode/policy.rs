@@ -82,6 +82,10 @@ impl From<&Limits> for proto::Limits {
             connect_timeout: limits.connect_timeout.map(Into::into),
             response_head_timeout: limits.response_head_timeout.map(Into::into),
             handshake_timeout: limits.handshake_timeout.map(Into::into),
+            datagram_idle_timeout: limits.datagram_idle_timeout.map(Into::into),
+            http2_streams: limits.http2_streams.map(Into::into),
+            http2_stream_window_bytes: limits.http2_stream_window_bytes.map(Into::into),
+            http2_connection_window_bytes: limits.http2_connection_window_bytes.map(Into::into),
             upstream_connections: limits.upstream_connections.map(Into::into),
             upstream_pending: limits.upstream_pending.map(Into::into),
         }

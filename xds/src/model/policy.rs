@@ -139,6 +139,14 @@ pub struct Limits {
     pub response_head_timeout: Option<Timeout>,
     /// Time for a client's TLS handshake, and for a PROXY protocol header before it.
     pub handshake_timeout: Option<Timeout>,
+    /// Time without a datagram of a UDP session.
+    pub datagram_idle_timeout: Option<Timeout>,
+    /// Streams that an HTTP/2 client may have open.
+    pub http2_streams: Option<NonZeroU32>,
+    /// Bytes that an HTTP/2 client may send on a stream before they were sent on.
+    pub http2_stream_window_bytes: Option<NonZeroU32>,
+    /// Bytes that an HTTP/2 client may send on its connection before they were sent on.
+    pub http2_connection_window_bytes: Option<NonZeroU32>,
     /// Connections to one service, over all shards.
     pub upstream_connections: Option<NonZeroU32>,
     /// Requests that wait for a connection to one service, over all shards.

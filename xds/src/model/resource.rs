@@ -48,10 +48,6 @@ macro_rules! kinds {
 
         /// A resource of any kind.
         #[derive(Debug, Clone, PartialEq, Eq)]
-        #[expect(
-            clippy::large_enum_variant,
-            reason = "routes and policies are most of the resources, and values live shortly"
-        )]
         pub enum Resource {
             $($(#[$doc])* $kind($kind),)*
         }

@@ -102,9 +102,9 @@ fn time() -> impl Strategy<Value = Option<Timeout>> {
 
 /// Each field from its place in a list: proptest's tuples end at twelve.
 fn limits() -> impl Strategy<Value = Limits> {
-    let counts = prop::array::uniform5(count());
+    let counts = prop::array::uniform8(count());
     let large_counts = prop::array::uniform2(large_count());
-    let times = prop::array::uniform9(time());
+    let times = prop::array::uniform10(time());
     let rate = option::of(any::<u32>());
     (counts, large_counts, times, rate).prop_map(|(counts, large_counts, times, rate)| Limits {
         request_line_bytes: counts[0],
@@ -112,6 +112,9 @@ fn limits() -> impl Strategy<Value = Limits> {
         header_fields: counts[2],
         upstream_connections: counts[3],
         upstream_pending: counts[4],
+        http2_streams: counts[5],
+        http2_stream_window_bytes: counts[6],
+        http2_connection_window_bytes: counts[7],
         request_body_bytes: large_counts[0],
         requests_per_connection: large_counts[1],
         head_timeout: times[0],
@@ -123,6 +126,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         connect_timeout: times[6],
         response_head_timeout: times[7],
         handshake_timeout: times[8],
+        datagram_idle_timeout: times[9],
         body_min_rate: rate,
     })
 }

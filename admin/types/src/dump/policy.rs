@@ -246,6 +246,18 @@ pub struct Limits {
     /// Time for a client's TLS handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_timeout: Option<String>,
+    /// Time without a datagram of a UDP session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datagram_idle_timeout: Option<String>,
+    /// Streams that an HTTP/2 client may have open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2_streams: Option<u32>,
+    /// Bytes that an HTTP/2 client may send on a stream before they were sent on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2_stream_window_bytes: Option<u32>,
+    /// Bytes that an HTTP/2 client may send on its connection before they were sent on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2_connection_window_bytes: Option<u32>,
     /// Connections to one service, over all shards; a shard's share is rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_connections: Option<u32>,
@@ -280,6 +292,12 @@ impl From<&model::Limits> for Limits {
             connect_timeout: limits.connect_timeout.and_then(of_timeout),
             response_head_timeout: limits.response_head_timeout.and_then(of_timeout),
             handshake_timeout: limits.handshake_timeout.and_then(of_timeout),
+            datagram_idle_timeout: limits.datagram_idle_timeout.and_then(of_timeout),
+            http2_streams: limits.http2_streams.map(NonZeroU32::get),
+            http2_stream_window_bytes: limits.http2_stream_window_bytes.map(NonZeroU32::get),
+            http2_connection_window_bytes: limits
+                .http2_connection_window_bytes
+                .map(NonZeroU32::get),
             upstream_connections: limits.upstream_connections.map(NonZeroU32::get),
             upstream_pending: limits.upstream_pending.map(NonZeroU32::get),
         }

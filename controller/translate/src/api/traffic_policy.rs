@@ -160,6 +160,18 @@ pub struct LimitsSpec {
     /// Time for a client's TLS handshake, and for a PROXY protocol header before it.
     #[serde(default)]
     pub handshake_timeout: Option<String>,
+    /// Time without a datagram of a UDP session.
+    #[serde(default)]
+    pub datagram_idle_timeout: Option<String>,
+    /// Streams that an HTTP/2 client may have open.
+    #[serde(default)]
+    pub http2_streams: Option<NonZeroU32>,
+    /// Bytes that an HTTP/2 client may send on a stream before they were sent on.
+    #[serde(default)]
+    pub http2_stream_window_bytes: Option<NonZeroU32>,
+    /// Bytes that an HTTP/2 client may send on its connection before they were sent on.
+    #[serde(default)]
+    pub http2_connection_window_bytes: Option<NonZeroU32>,
     /// Connections to one service.
     #[serde(default)]
     pub upstream_connections: Option<NonZeroU32>,

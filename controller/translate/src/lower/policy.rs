@@ -145,6 +145,10 @@ fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
         connect_timeout: timeout(&spec.connect_timeout, "connectTimeout")?,
         response_head_timeout: timeout(&spec.response_head_timeout, "responseHeadTimeout")?,
         handshake_timeout: timeout(&spec.handshake_timeout, "handshakeTimeout")?,
+        datagram_idle_timeout: timeout(&spec.datagram_idle_timeout, "datagramIdleTimeout")?,
+        http2_streams: spec.http2_streams,
+        http2_stream_window_bytes: spec.http2_stream_window_bytes,
+        http2_connection_window_bytes: spec.http2_connection_window_bytes,
         upstream_connections: spec.upstream_connections,
         upstream_pending: spec.upstream_pending,
     })

@@ -93,10 +93,14 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "limits.keepAliveTimeout" Connection: limits.keep_alive_timeout;
     "limits.requestsPerConnection" Connection: limits.requests_per_connection;
     "limits.connectionAge" Connection: limits.connection_age;
+    "limits.http2Streams" Connection: limits.http2_streams;
+    "limits.http2StreamWindowBytes" Connection: limits.http2_stream_window_bytes;
+    "limits.http2ConnectionWindowBytes" Connection: limits.http2_connection_window_bytes;
     "limits.requestBodyBytes" Request: limits.request_body_bytes;
     "limits.bodyIdleTimeout" Request: limits.body_idle_timeout;
     "limits.bodyMinRate" Request: limits.body_min_rate;
     "limits.streamIdleTimeout" Request: limits.stream_idle_timeout;
+    "limits.datagramIdleTimeout" Request: limits.datagram_idle_timeout;
     "limits.writeIdleTimeout" Request: limits.write_idle_timeout;
     "limits.connectTimeout" Anywhere: limits.connect_timeout;
     "limits.responseHeadTimeout" Anywhere: limits.response_head_timeout;

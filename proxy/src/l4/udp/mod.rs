@@ -15,8 +15,8 @@ use std::time::Duration;
 use super::sessions::{Bounds, Sessions};
 use crate::failure::FailureKind;
 use crate::limits::{
-    ACCEPT_PAUSE, DATAGRAM_BYTES, DATAGRAMS_PER_POLL, UDP_IDLE_TIMEOUT, UDP_SESSIONS,
-    UDP_STOP_GRACE, UDP_SWEEP, UDP_YIELD_AFTER,
+    ACCEPT_PAUSE, DATAGRAM_BYTES, DATAGRAMS_PER_POLL, UDP_SESSIONS, UDP_STOP_GRACE, UDP_SWEEP,
+    UDP_YIELD_AFTER,
 };
 use crate::net::{Datagrams, Received};
 use crate::shard::Shard;
@@ -261,7 +261,7 @@ impl UdpListener {
 fn bounds(shard: &Shard, idle: Option<Duration>) -> Bounds {
     Bounds {
         most: UDP_SESSIONS.min(shard.room() / 2),
-        idle: idle.map_or(UDP_IDLE_TIMEOUT, |idle| idle.min(UDP_IDLE_TIMEOUT)),
+        idle: idle.unwrap_or(Duration::MAX),
         yields_after: UDP_YIELD_AFTER,
     }
 }

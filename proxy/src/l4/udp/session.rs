@@ -67,7 +67,7 @@ impl Session {
             cluster: reached.cluster,
             begun: reached.begun,
             is_answered: Cell::new(false),
-            idle: reached.rule.limits.stream_idle_timeout,
+            idle: reached.rule.limits.session_idle(),
             ended: Cell::new(Ended::NotYet),
         })
     }
