@@ -263,6 +263,24 @@ on_both_drivers! {
         waits_for_count(&gateway, HANDSHAKES, "reason=\"not_tls\"", 1.0);
     }
 
+    fn no_header_of_a_source_that_is_not_trusted(driver) {
+        let mut scene = Scene::with(driver, |builder, _| {
+            let untrusted = "proxyProtocol: {in: Optional, trustedSources: [192.0.2.0/24]}";
+            builder.limits("handshakeTimeout: 1s").policy(untrusted)
+        });
+        let mut slow = scene.gateway.client();
+        let mut peer = Peer::client(scene.gateway.address());
+        client(scene.gateway.https_address()).expects_end();
+        scene.counts("timeout", 1.0);
+        // Nothing is shaken hands over here, and so nothing has to come in that time.
+        slow.sends(ASK).expects(404);
+        // The first letter of HTTP/2 is a header's as well.
+        peer.sends(get(1));
+        assert_eq!(peer.next_of(HEAD).status(), Some(404));
+        let broken = count(&scene.gateway, HEADERS, "reason=");
+        assert!(broken.abs() < 1e-9, "{broken} headers were broken");
+    }
+
     fn frames_that_http_2_forbids(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).inspected().start();
