@@ -66,8 +66,7 @@ impl<'a> BindCompiler<'a, '_> {
     ) -> Bind {
         listeners.sort_by_cached_key(|listener| specificity(listener));
         let settings = self.connection_settings(bind, &listeners);
-        let gateway =
-            RequestSettings::new(self.options).with(self.policies.of_gateway(&bind.gateway));
+        let access_log = self.unclaimed_access_log(bind, &listeners);
         let address = address(bind);
         let hostnames = listeners.iter().map(|listener| listener.hostname.as_ref());
         let hosts = HostIndex::build(hostnames);
@@ -86,7 +85,7 @@ impl<'a> BindCompiler<'a, '_> {
             proxy_protocol: Acceptance::compile(settings.proxy_protocol),
             path_options: settings.path_options,
             trust: TrustedHops::compile(settings.trust),
-            access_log: gateway.access_log,
+            access_log,
             listeners: listeners.collect(),
             hosts,
         }
@@ -104,6 +103,20 @@ impl<'a> BindCompiler<'a, '_> {
             .iter()
             .flat_map(|listener| self.policies.of_listener(&listener.key));
         layers.fold(gateway, ConnectionSettings::with)
+    }
+
+    /// The access log of what belongs to no listener, by the same order.
+    fn unclaimed_access_log(
+        &self,
+        bind: &model::Bind,
+        listeners: &[&model::Listener],
+    ) -> model::AccessLog {
+        let gateway =
+            RequestSettings::new(self.options).with(self.policies.of_gateway(&bind.gateway));
+        let layers = listeners
+            .iter()
+            .flat_map(|listener| self.policies.of_listener(&listener.key));
+        layers.fold(gateway, RequestSettings::with).access_log
     }
 
     fn listener(&mut self, listener: &'a model::Listener, routes: &Routes<'a>) -> Listener {
