@@ -70,7 +70,7 @@ pub struct Bind {
     pub path_options: model::PathOptions,
     /// Whose forwarding headers are believed.
     pub trust: TrustedHops,
-    /// The access log of requests that no listener serves.
+    /// The access log of requests that no listener serves, and of those whose head is refused.
     pub access_log: model::AccessLog,
     /// Its listeners, the most specific hostname first.
     pub listeners: Vec<Listener>,

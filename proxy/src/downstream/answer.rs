@@ -1,44 +1,38 @@
-//! Answers of our own, and those to what never became a request.
+//! Answers of our own, and the one of a bind that is gone.
 
 use std::io;
-use std::rc::Rc;
 use std::time::SystemTime;
 
 use http::StatusCode;
 
 use crate::channel::Channel;
-use crate::failure::{Failure, Then};
+use crate::failure::FailureKind;
 use crate::http::h1::Asked;
 use crate::http::h1::encode::{Answer, Persist, field};
 use crate::http::h2;
 use crate::http::head::Version;
+use crate::limits::Limits;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 
 use super::connection::{Client, Next};
 
-/// Answers a head that is not to be believed, so that nothing behind it can be either.
-pub(crate) async fn refuse(shard: &Rc<Shard>, client: &Client, failure: Failure) -> Next {
-    let kind = failure.kind;
+/// Answers whoever sends a request to a bind that is gone: nobody's policy holds for it any more.
+pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
+    let kind = FailureKind::NoListener;
     shard.counters.refused.count(kind);
-    tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
-    if kind.then() == Then::Reset {
-        return Next::Reset;
-    }
+    tracing::debug!(client = %client.hop.address(), "turned a request away: its bind is gone");
     let (mut lines, mut out) = (Vec::new(), Vec::new());
     write_date(&mut lines);
     let answer = Answer {
-        status: StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_REQUEST),
+        status: StatusCode::NOT_FOUND,
         asked: Asked::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: &lines,
         body: kind.text().as_bytes(),
     };
-    let snapshot = shard.config.load();
-    let timeout = snapshot
-        .bind(client.bind)
-        .and_then(|bind| bind.limits.write_idle_timeout);
+    let timeout = Limits::default().write_idle_timeout;
     client.deadline.arm(timeout, Expiry::Disconnect);
     match send(client, &answer, &mut out).await {
         Ok(()) => Next::Linger,

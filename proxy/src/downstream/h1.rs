@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
-use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
+use crate::http::h1::{HeadLimits, HeadScan, Progress, outline, parse_request};
 use crate::http::h2::frame::PREFACE;
 use crate::limits::{PARK_AFTER, REQUESTS_PER_POLL};
 use crate::net::Buffer;
@@ -45,7 +45,11 @@ async fn requests(
             Head::Complete { waited } => {
                 without_wait = if waited { 0 } else { without_wait + 1 };
             }
-            Head::Failed(failure) => return answer::refuse(shard, client, failure).await,
+            Head::Failed(failure) => {
+                scratch.received.keep_outline(&outline(buffer.filled()));
+                return request::refuse(shard, client, buffer, scratch, failure).await;
+            }
+            Head::Orphaned => return answer::turn_away(shard, client).await,
             Head::OfH2 => {
                 client.early = Some(Box::new(std::mem::take(buffer)));
                 return Next::SpeakH2;
@@ -71,6 +75,8 @@ enum Head {
     Complete { waited: bool },
     /// It is not to be believed.
     Failed(Failure),
+    /// Its bind is gone.
+    Orphaned,
     /// It is no head, but what HTTP/2 begins with (RFC 9113 section 3.3).
     OfH2,
     /// There is none.
@@ -104,8 +110,8 @@ async fn read_head(
         }
         if preface == Preface::Not && !buffer.is_empty() {
             let Some(limits) = &limits else {
-                // The listener is gone. Whoever sends a request to it is owed an answer.
-                return Head::Failed(FailureKind::NoListener.into());
+                // Whoever sends a request to it is owed an answer.
+                return Head::Orphaned;
             };
             let head = &mut scratch.received.head;
             match parse_request(buffer.filled(), &limits.head, &mut scan, head) {

@@ -19,7 +19,7 @@ use crate::http::h2::guard::Peer;
 use crate::http::h2::io::{Io, Link};
 use crate::http::h2::liveness::Liveness;
 use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
-use crate::http::h2::request::{Follows, take_in};
+use crate::http::h2::request::{Follows, outline, take_in};
 use crate::http::h2::stream::Stream;
 use crate::http::h2::usage::InUse;
 use crate::limits::{
@@ -33,7 +33,6 @@ use crate::shard::deadline::Deadline;
 use crate::shard::interned::Interned;
 use crate::shard::tasks::{Place, Purpose};
 
-use super::answer;
 use super::connection::{Client, Next, Shared};
 
 use self::tasks::Job;
@@ -329,6 +328,9 @@ impl Served {
             &mut received.bytes,
             &mut received.head,
         );
+        if taken.is_err() {
+            received.keep_outline(&outline(&parts));
+        }
         drop(parts);
         let next = match taken {
             Ok(()) => {
@@ -338,7 +340,9 @@ impl Served {
                     After::End(next) => next,
                 }
             }
-            Err(error) => answer::refuse(shard, &client, error.into()).await,
+            Err(error) => {
+                request::refuse(shard, &client, &mut buffer, &mut scratch, error.into()).await
+            }
         };
         if next == Next::Reset {
             client.stream.reset_on_close();

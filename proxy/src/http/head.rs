@@ -187,6 +187,20 @@ pub struct RequestHead {
     pub upgrade: Option<Span>,
 }
 
+/// What can be told of a request whose head is refused: as it came, judged by nobody, and empty where
+/// it is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outline<'a> {
+    /// Method.
+    pub method: &'a [u8],
+    /// Path and query, or what stands in their place.
+    pub target: &'a [u8],
+    /// Host and port.
+    pub host: &'a [u8],
+    /// Protocol version.
+    pub version: Version,
+}
+
 /// A response's head.
 #[derive(Debug, Default)]
 pub struct ResponseHead {

@@ -14,7 +14,7 @@ mod test_hooks;
 use std::rc::Rc;
 
 use crate::config::{Bind, Snapshot};
-use crate::downstream::answer::refuse;
+use crate::downstream::answer::turn_away;
 use crate::downstream::connection::{Client, Next};
 use crate::failure::{Failure, FailureKind};
 use crate::forward::{self, Pinned};
@@ -71,7 +71,7 @@ pub(crate) async fn handle(
 ) -> After {
     let snapshot = shard.config.load();
     let Some(bind) = snapshot.bind(client.bind) else {
-        return After::End(refuse(shard, client, FailureKind::NoListener.into()).await);
+        return After::End(turn_away(shard, client).await);
     };
     let Scratch {
         received,
@@ -90,6 +90,31 @@ pub(crate) async fn handle(
     exchange
         .finish(outcome, target.ok().map(|(_, target)| target))
         .await
+}
+
+/// Ends a request whose head is not to be believed, so that nothing behind it can be either; `scratch`
+/// has what can be told of it.
+pub(crate) async fn refuse(
+    shard: &Rc<Shard>,
+    client: &Client,
+    buffer: &mut Buffer,
+    scratch: &mut Scratch,
+    failure: Failure,
+) -> Next {
+    tracing::debug!(client = %client.hop.address(), %failure, "refused a request's head");
+    let snapshot = shard.config.load();
+    let Some(bind) = snapshot.bind(client.bind) else {
+        return turn_away(shard, client).await;
+    };
+    let Scratch { received, work, .. } = scratch;
+    let mut exchange = Exchange::begin(shard, &snapshot, bind, client, received, buffer, work);
+    if shard.watches.are_armed() {
+        exchange.begin_trace(&Err(failure));
+    }
+    match exchange.finish(Err(failure), None).await {
+        After::KeepAlive => Next::Close,
+        After::End(next) => next,
+    }
 }
 
 /// The phases, top to bottom. What cannot be done for this request is a failure, which `finish`

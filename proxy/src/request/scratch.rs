@@ -8,7 +8,7 @@ use crate::http::authority::MAX_HOST_BYTES;
 use crate::http::grpc;
 use crate::http::h1::Asked;
 use crate::http::h1::body::BodyDecoder;
-use crate::http::head::{RequestHead, ResponseHead};
+use crate::http::head::{Outline, RequestHead, ResponseHead, Span};
 use crate::http::known::Known;
 use crate::policy::normalise::{HostBuffer, Target, normalise_host, normalise_target};
 use crate::shard::interned::Interned;
@@ -39,6 +39,28 @@ impl Received {
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Keeps what can be told of a head that is refused.
+    pub(crate) fn keep_outline(&mut self, outline: &Outline<'_>) {
+        self.bytes.clear();
+        let mut fields = std::mem::take(&mut self.head.fields);
+        fields.clear();
+        self.head = RequestHead {
+            method: self.write(outline.method),
+            target: self.write(outline.target),
+            authority: self.write(outline.host),
+            version: outline.version,
+            fields,
+            ..RequestHead::default()
+        };
+    }
+
+    /// Writes some text down; none where it lies beyond what a span can say.
+    fn write(&mut self, text: &[u8]) -> Span {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        Span::new(start, self.bytes.len()).unwrap_or_default()
     }
 
     /// The method.

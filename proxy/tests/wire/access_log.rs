@@ -128,6 +128,52 @@ on_both_drivers! {
         assert!(!said.contains("/quick"), "{said}");
     }
 
+    fn a_head_that_is_refused_is_logged(driver) {
+        for target in &LEVELS[..2] {
+            let gateway = gateway(driver)
+                .rule("{}")
+                .policy_of(target, "accessLog: {format: json}")
+                .limits("headTimeout: 100ms")
+                .start();
+            let silent = gateway.client();
+            for (head, status) in [
+                ("GET /host HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+                ("TRACE /method HTTP/1.1\r\nHost: a\r\n\r\n", 501),
+                ("GET /slow HTTP/1.0\r\n", 408),
+            ] {
+                gateway.client().sends(head).expects(status);
+            }
+            gateway.client().gets("/last").expects(500);
+            let said = gateway.waits_for_access_log("\"path\":\"/last\"");
+            let lines: Vec<serde_json::Value> =
+                said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            let told = lines.iter().filter(|it| it["gateway"].is_string()).map(|it| {
+                let text = |name: &str| it[name].as_str().unwrap_or_default();
+                (text("method"), text("host"), text("path"), text("protocol"), it["status"].as_u64(), text("reason"))
+            });
+            assert_eq!(told.collect::<Vec<_>>(), [
+                ("GET", "a b", "/host", "HTTP/1.1", Some(400), "malformed_head"),
+                ("TRACE", "a", "/method", "HTTP/1.1", Some(501), "method_unknown"),
+                ("GET", "", "/slow", "HTTP/1.0", Some(408), "head_timeout"),
+                ("GET", "example.test", "/last", "HTTP/1.1", Some(500), "no_valid_backend"),
+            ]);
+            drop(silent);
+        }
+    }
+
+    fn a_head_that_is_refused_is_not_logged_where_the_log_is_off(driver) {
+        let gateway = gateway(driver)
+            .rule("{}")
+            .policy_of("Gateway/gw/http", "accessLog: {disabled: true}")
+            .listener("loud")
+            .policy_of("Gateway/gw/loud", "accessLog: {sample: 1}")
+            .start();
+        gateway.client().sends("TRACE /quiet HTTP/1.1\r\nHost: a\r\n\r\n").expects(501);
+        crate::support::client(gateway.address_of(1)).gets("/last").expects(404);
+        let said = gateway.waits_for_access_log("path=/last");
+        assert!(!said.contains("/quiet"), "{said}");
+    }
+
     fn what_no_route_serves_is_logged_by_its_listener(driver) {
         let origin = origin();
         let gateway = gateway(driver)

@@ -5,6 +5,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::admin::asks;
 use super::jwt;
+use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, block, frame, request};
 use crate::support::{Client, Gateway, Signer, gateway, on_both_drivers, origin, refused, status};
 
 /// Enough that their events fill whatever lies between the gateway and a reader: sockets of 4 MiB,
@@ -130,6 +131,54 @@ on_both_drivers! {
         let mut watcher = watches(&gateway, "");
         gateway.client().gets("/a").expects(500);
         assert_eq!(message(&events(&mut watcher), "requestFinished")["reason"], "no_valid_backend");
+    }
+
+    fn a_head_that_is_refused_is_told_with_what_is_known_of_it(driver) {
+        let gateway = gateway(driver).rule("{}").inspected().start();
+        let large = format!("GET /large HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(80 << 10));
+        let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(20 << 10));
+        for (head, status, reason, known) in [
+            ("GET /b?token=hush HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "malformed_head", ["GET", "/b?token=", "a b"]),
+            ("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", 501, "method_unknown", ["TRACE", "/", "a"]),
+            ("\u{16}\u{3}\u{1}\r\n\r\n", 400, "malformed_head", ["", "", ""]),
+            (&large, 431, "head_too_large", ["GET", "/large", "a"]),
+            (&long, 414, "target_too_long", ["GET", "/xxx", ""]),
+        ] {
+            let mut watcher = watches(&gateway, "");
+            gateway.client().sends(head).expects(status);
+            let told = events(&mut watcher);
+            assert_eq!(types(&told), ["requestStarted", "requestSnapshot", "requestFinished"]);
+            let snapshot = message(&told, "requestSnapshot");
+            let [method, path, host] = known;
+            assert_eq!((&snapshot["method"], &snapshot["host"]), (&method.into(), &host.into()));
+            let said = snapshot["path"].as_str().expect("text");
+            assert!(said.starts_with(path) && !said.contains("hush"), "{said}");
+            let finished = message(&told, "requestFinished");
+            assert_eq!(finished["status"], status);
+            assert!(finished["reason"].as_str().is_some_and(|it| it.starts_with(reason)), "{finished}");
+        }
+    }
+
+    fn a_head_of_http_2_that_is_refused_is_told(driver) {
+        let gateway = gateway(driver).rule("{}").inspected().start();
+        let mut watcher = watches(&gateway, "?match=TRACE%20a.test/");
+        let mut peer = Peer::client(gateway.address());
+        let head = frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&request("TRACE")));
+        assert_eq!(peer.sends(head).next_of(HEADERS).status(), Some(501));
+        let told = events(&mut watcher);
+        assert_eq!(types(&told), ["requestStarted", "requestSnapshot", "requestFinished"]);
+        assert_eq!(message(&told, "requestSnapshot")["protocol"], "HTTP/2");
+        assert_eq!(message(&told, "requestFinished")["status"], 501);
+    }
+
+    fn a_connection_without_a_head_is_no_request(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut watcher = watches(&gateway, "");
+        gateway.client().finishes().expects_close();
+        gateway.client().gets("/").expects(200);
+        let told = events(&mut watcher);
+        assert_eq!(message(&told, "requestFinished")["status"], 200, "{told:?}");
     }
 
     fn a_match_or_an_id_narrows(driver) {

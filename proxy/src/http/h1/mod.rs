@@ -9,12 +9,14 @@ pub mod encode;
 mod error;
 mod fields;
 pub mod framing;
+mod outline;
 mod request;
 mod response;
 mod scan;
 mod target;
 
 pub use error::{BodyError, FramingError, HeadError, RequestError, ResponseError};
+pub use outline::outline;
 pub use request::parse_request;
 pub use response::{Asked, parse_response};
 pub use scan::{HeadLimits, HeadScan, Progress};

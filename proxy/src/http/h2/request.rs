@@ -10,7 +10,7 @@ use crate::http::authority::Authority;
 use crate::http::grammar;
 use crate::http::h1::framing::FramingFields;
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
-use crate::http::head::{Field, Fields, Framing, RequestHead, Span, Version};
+use crate::http::head::{Field, Fields, Framing, Outline, RequestHead, Span, Version};
 use crate::http::known::{Known, KnownSet};
 
 /// Whether a body follows a head.
@@ -64,6 +64,23 @@ pub fn take_in(
     head.keep_alive = true;
     head.expect_continue = expects_continue(&parts.headers, head.framing)?;
     Ok(())
+}
+
+/// What a head that is refused says of its request.
+#[must_use]
+pub fn outline(parts: &Parts) -> Outline<'_> {
+    let (uri, host) = (&parts.uri, parts.headers.get(http::header::HOST));
+    let authority = uri.authority().map(|it| it.as_str().as_bytes());
+    Outline {
+        method: parts.method.as_str().as_bytes(),
+        target: uri
+            .path_and_query()
+            .map_or(b"", |target| target.as_str().as_bytes()),
+        host: authority
+            .or(host.map(http::HeaderValue::as_bytes))
+            .unwrap_or_default(),
+        version: Version::Http2,
+    }
 }
 
 fn target(parts: &Parts) -> Result<&[u8], RequestError> {
