@@ -18,6 +18,7 @@ use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
 use crate::policy::jwt::{Authenticator, Passed};
 use crate::policy::normalise::Target;
+use crate::trace::Did;
 
 use super::{After, Exchange};
 
@@ -136,7 +137,16 @@ impl Exchange<'_> {
         let record = &self.record;
         let log = self.access_log();
         let wanted = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
-        if !self.shard.with_rng(wanted) {
+        let wanted = self.shard.with_rng(wanted);
+        if let Some(trace) = &record.trace {
+            let did = if wanted {
+                Did::Applied("it has a line of the request")
+            } else {
+                Did::Skipped("its filter or sample leaves the request out")
+            };
+            trace.policy("accessLog", did);
+        }
+        if !wanted {
             return;
         }
         let received = self.received;

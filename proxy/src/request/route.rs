@@ -99,6 +99,9 @@ impl<'a> Exchange<'a> {
     pub(super) fn draw_backend(&mut self, matched: &Matched<'a>) -> Result<Drawn<'a>, Failure> {
         let rule = matched.rule;
         self.pinned = self.find_session(rule);
+        if let Some(trace) = &self.record.trace {
+            trace.session(self.pinned.is_some());
+        }
         if let Some(pinned) = self.pinned {
             self.record.cluster = Some(pinned.drawn.cluster);
             return Ok(pinned.drawn);

@@ -1,6 +1,7 @@
 //! What is told of a connection that is carried as it is, or of a session of datagrams: how it came,
 //! listener and rule, and how it ended.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,6 +51,7 @@ impl Tracer {
             request_id: id.as_str().to_owned(),
             attempts: 0,
             attempt_began: begun.started,
+            untold: RefCell::default(),
         };
         let start = Message::ConnectionStarted {
             client: begun.client.to_string(),

@@ -58,6 +58,8 @@ pub(crate) struct Tracer {
     /// Tries begun.
     attempts: u32,
     attempt_began: Instant,
+    /// Policies and filters that hold, and of which nothing was told yet.
+    untold: RefCell<Vec<&'static str>>,
 }
 
 impl Tracer {

@@ -4,7 +4,11 @@ use admin_types::trace::{Message, PolicyOutcome, Severity};
 
 use super::Tracer;
 use crate::config::{Rule, RuleBackend};
+use crate::failure::{Failure, FailureKind};
+use crate::limits::Limits;
+use crate::policy::compiled::BackendPolicy;
 use crate::policy::jwt::{Proof, Refusal};
+use crate::request::Record;
 
 /// What a filter came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,23 +20,38 @@ pub(crate) enum Did {
 }
 
 impl Tracer {
-    /// What holds for requests of a rule.
+    /// What holds for requests of a rule, whichever of its backends is drawn. Of each, one event
+    /// tells what came of it.
     #[cold]
     pub(crate) fn policies(&self, rule: &Rule) {
         let answers = rule.answers.as_deref();
-        let holds = [
-            ("jwt", rule.jwt.is_some()),
-            ("cors", answers.is_some_and(|it| it.cors.is_some())),
-            ("redirect", answers.is_some_and(|it| it.redirect.is_some())),
-            ("requestTimeout", rule.request_timeout.is_some()),
-            ("backendRequestTimeout", rule.backend_timeout.is_some()),
-            ("retry", rule.retry.is_some()),
+        let filters = || rule.backends.iter().filter_map(|it| it.policy.as_deref());
+        let cors = answers.is_some_and(|it| it.cors.is_some());
+        let redirect = answers.is_some_and(|it| it.redirect.is_some());
+        let first = [
+            (LIMITS, has_limits(rule)),
+            (JWT, rule.jwt.is_some()),
+            ("cors", cors || filters().any(|it| it.cors.is_some())),
+            (
+                "redirect",
+                redirect || filters().any(|it| it.redirect.is_some()),
+            ),
+        ];
+        let of_backends = FILTERS.map(|(kind, has)| (kind, filters().any(has)));
+        let last = [
+            (REQUEST_TIMEOUT, rule.request_timeout.is_some()),
+            (BACKEND_TIMEOUT, rule.backend_timeout.is_some()),
+            (RETRY, rule.retry.is_some()),
             ("sessionPersistence", rule.session.is_some()),
             ("accessLog", !rule.access_log.off),
         ];
-        let policies = holds.into_iter().filter(|(_, holds)| *holds);
-        let policies = policies.map(|(name, _)| name.to_owned()).collect();
+        let all = first.into_iter().chain(of_backends).chain(last);
+        let holds = all.filter(|(_, holds)| *holds);
+        let names: Vec<_> = holds.map(|(name, _)| name).collect();
+        let policies = names.iter().map(|name| (*name).to_owned()).collect();
+        self.untold.replace(names);
         self.tell(Severity::Info, Message::PolicySelection { policies });
+        self.policy(LIMITS, Did::Applied("they hold from here on"));
     }
 
     /// Whether the policy of tokens lets the request in. Of the token itself nothing is told.
@@ -52,6 +71,7 @@ impl Tracer {
             Ok(Proof::Verified) => (Severity::Success, true, "by a token that was verified"),
             Err(refusal) => (Severity::Error, false, refusal.reason()),
         };
+        self.take_untold(JWT);
         let message = Message::AuthorizationResult {
             by: "jwt".to_owned(),
             allowed,
@@ -60,9 +80,12 @@ impl Tracer {
         self.tell(severity, message);
     }
 
-    /// What a filter did, or why it did nothing.
+    /// What a policy or filter did, or why it did nothing; told once of each that holds.
     #[cold]
     pub(crate) fn policy(&self, kind: &'static str, did: Did) {
+        if !self.take_untold(kind) {
+            return;
+        }
         let (outcome, detail) = match did {
             Did::Applied(what) => (PolicyOutcome::Applied, what),
             Did::Skipped(why) => (PolicyOutcome::Skipped, why),
@@ -75,20 +98,82 @@ impl Tracer {
         self.tell(Severity::Info, message);
     }
 
+    /// Whether the request belongs to a session that lives.
+    #[cold]
+    pub(crate) fn session(&self, is_pinned: bool) {
+        let did = if is_pinned {
+            Did::Applied("the request goes where its session does")
+        } else {
+            Did::Skipped("the request belongs to no living session")
+        };
+        self.policy("sessionPersistence", did);
+    }
+
     /// What the filters of the drawn backend do to the request, and will do to the response.
     #[cold]
     pub(crate) fn backend_filters(&self, backend: &RuleBackend) {
-        let Some(policy) = backend.policy.as_deref() else {
-            return;
-        };
-        let filters = [
-            ("rewrite", policy.rewrite.is_some()),
-            ("requestHeaders", !policy.request_headers.is_empty()),
-            ("responseHeaders", !policy.response_headers.is_empty()),
-            ("mirror", !policy.mirrors.is_empty()),
-        ];
-        for (kind, _) in filters.into_iter().filter(|(_, is_there)| *is_there) {
-            self.policy(kind, Did::Applied(""));
+        let policy = backend.policy.as_deref();
+        for (kind, has) in FILTERS {
+            let did = if policy.is_some_and(has) {
+                Did::Applied("")
+            } else {
+                Did::Skipped(OF_ANOTHER)
+            };
+            self.policy(kind, did);
         }
     }
+
+    /// Tells of what only the request's end decides, and of what it never came to.
+    pub(super) fn settle_policies(&self, record: &Record<'_>, failure: Option<Failure>) {
+        let ran_out = failure.is_some_and(|it| it.kind == FailureKind::RequestTimeout);
+        let untold = self.untold.borrow().clone();
+        for kind in untold {
+            let did = match kind {
+                _ if self.attempts == 0 => Did::Skipped("the request came to no backend"),
+                REQUEST_TIMEOUT if ran_out => Did::Applied("it ran out"),
+                REQUEST_TIMEOUT => Did::Applied("it did not run out"),
+                BACKEND_TIMEOUT => Did::Applied("it held for each try"),
+                RETRY if record.retries > 0 => Did::Applied("there was more than one try"),
+                RETRY => Did::Skipped("the first try was the last"),
+                _ => Did::Skipped(OF_ANOTHER),
+            };
+            self.policy(kind, did);
+        }
+    }
+
+    /// Whether it holds and nothing was told of it yet.
+    fn take_untold(&self, kind: &str) -> bool {
+        let mut untold = self.untold.borrow_mut();
+        let at = untold.iter().position(|it| *it == kind);
+        at.map(|at| untold.remove(at)).is_some()
+    }
 }
+
+/// Whether anything but the defaults holds, for the rule or what it leads to.
+fn has_limits(rule: &Rule) -> bool {
+    let default = Limits::default();
+    let of_backend = |it: &RuleBackend| {
+        it.connect_timeout != default.connect_timeout
+            || it.response_head_timeout != default.response_head_timeout
+    };
+    rule.limits != default || rule.backends.iter().any(of_backend)
+}
+
+/// Filters that do something to a request on its way to a backend, or to the response.
+const FILTERS: [(&str, Has); 4] = [
+    ("rewrite", |it| it.rewrite.is_some()),
+    ("requestHeaders", |it| !it.request_headers.is_empty()),
+    ("responseHeaders", |it| !it.response_headers.is_empty()),
+    ("mirror", |it| !it.mirrors.is_empty()),
+];
+
+type Has = fn(&BackendPolicy) -> bool;
+
+const LIMITS: &str = "limits";
+const JWT: &str = "jwt";
+const REQUEST_TIMEOUT: &str = "requestTimeout";
+const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
+const RETRY: &str = "retry";
+
+/// Why a filter of the rule does nothing.
+const OF_ANOTHER: &str = "it is another backend's";

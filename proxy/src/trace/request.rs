@@ -1,5 +1,7 @@
 //! What is told of a request itself: how it came, listener and route, and how it ended.
 
+use std::cell::RefCell;
+
 use admin::watch::Offer;
 use admin_types::secret;
 use admin_types::trace::{
@@ -46,6 +48,7 @@ impl Tracer {
             request_id: sent_id.map_or_else(own_id, text),
             attempts: 0,
             attempt_began: exchange.record.started,
+            untold: RefCell::default(),
         };
         let start = Message::RequestStarted {
             client: exchange.client.hop.address().to_string(),
@@ -138,6 +141,7 @@ impl Tracer {
             (None, 400..) => Severity::Warn,
             (None, _) => Severity::Success,
         };
+        self.settle_policies(record, failure);
         let finished = Finished {
             status: record.status,
             reason: failure.map(|failure| failure.to_string()),

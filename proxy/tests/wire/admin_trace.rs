@@ -100,6 +100,38 @@ on_both_drivers! {
         assert_eq!(origin.only_request().value("x-request-id"), ids.into_iter().next().flatten());
     }
 
+    fn each_policy_that_holds_is_told_of_once(driver) {
+        let origin = origin();
+        let rewrite = "{type: URLRewrite, urlRewrite: {hostname: b.test}}";
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule(&format!("{{matches: [{{path: {{value: /a}}}}], backendRefs: [{{@origin}}], filters: [{rewrite}], \
+                   retry: {{attempts: 1}}, timeouts: {{request: 10s}}}}"))
+            .rule(&format!("{{matches: [{{path: {{value: /b}}}}], filters: [{rewrite}], backendRefs: [{{@origin, weight: 0}}]}}"))
+            .limits("requestBodyBytes: 4096")
+            .policy("accessLog: {filter: {statusAtLeast: 500}}")
+            .inspected().start();
+        let told = |path: &str, status: u16| {
+            let mut watcher = watches(&gateway, "");
+            gateway.client().gets(path).expects(status);
+            let events = events(&mut watcher);
+            let selected = message(&events, "policySelection")["policies"].clone();
+            let policies = events.iter().map(|it| &it["message"]).filter(|it| it["type"] == "policy");
+            let mut done: Vec<_> = policies.map(|it| [&it["kind"], &it["outcome"]].map(|it| it.as_str().expect("text").to_owned())).collect();
+            let mut kinds: Vec<_> = done.iter().map(|[kind, _]| kind.clone()).collect();
+            let mut selected: Vec<_> = selected.as_array().expect("a list").iter().map(|it| it.as_str().expect("text").to_owned()).collect();
+            kinds.sort_unstable();
+            selected.sort_unstable();
+            assert_eq!(kinds, selected, "{events:?}");
+            done.sort_unstable();
+            done.iter().map(|did| did.join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(told("/a", 200), [
+            "accessLog skipped", "limits applied", "requestTimeout applied", "retry skipped", "rewrite applied",
+        ]);
+        assert_eq!(told("/b", 500), ["accessLog applied", "limits applied", "rewrite skipped"]);
+    }
+
     fn tries_and_retries_are_told_with_scores(driver) {
         let (_held, refused) = refused();
         let origin = origin().replies_once(status(503));
