@@ -176,6 +176,8 @@ impl Rule {
 pub struct RuleBackend {
     /// Where its share goes; an invalid reference answers it with 500.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
+    /// What an invalid reference names, to be told.
+    pub unresolved: Option<Box<str>>,
     /// What is done to its requests and responses, the rule's filters included.
     pub policy: Option<Box<BackendPolicy>>,
     /// Where the policy's mirrors go, by their position.

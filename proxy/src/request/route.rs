@@ -109,9 +109,17 @@ impl<'a> Exchange<'a> {
         let drawn = self.shard.with_rng(|rng| rule.draw.draw(rng));
         let backend = drawn.and_then(|at| rule.backends.get(at));
         let backend = backend.ok_or(FailureKind::NoValidBackend)?;
-        let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
+        let index = backend.cluster.map_err(|_| self.unresolved(backend))?;
         let cluster = self.snapshot.cluster(index);
         self.record.cluster = Some(cluster);
         Ok(Drawn { backend, cluster })
+    }
+
+    #[cold]
+    fn unresolved(&self, backend: &RuleBackend) -> FailureKind {
+        if let Some(trace) = &self.record.trace {
+            trace.unresolved(backend);
+        }
+        FailureKind::NoValidBackend
     }
 }

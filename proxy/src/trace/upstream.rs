@@ -6,7 +6,7 @@ use admin_types::trace::{EndpointScore, Message, Severity};
 
 use super::Tracer;
 use super::request::headers;
-use crate::config::{Cluster, Endpoint};
+use crate::config::{Cluster, Endpoint, RuleBackend};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
@@ -51,6 +51,17 @@ impl Tracer {
             Severity::Error
         };
         self.tell(severity, message);
+    }
+
+    /// The backend that was drawn does not resolve, and has no endpoints for that.
+    pub(crate) fn unresolved(&self, backend: &RuleBackend) {
+        let message = Message::BackendSelection {
+            backend: backend.unresolved.as_deref().unwrap_or_default().to_owned(),
+            selected: None,
+            endpoints: Vec::new(),
+            truncated: false,
+        };
+        self.tell(Severity::Error, message);
     }
 
     /// A try begins.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use super::admin::asks;
+use super::admin::{asks, json};
 use super::jwt;
 use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, block, frame, request};
 use crate::support::{Client, Gateway, Signer, gateway, on_both_drivers, origin, refused, status};
@@ -211,6 +211,22 @@ on_both_drivers! {
         gateway.client().gets("/").expects(200);
         let told = events(&mut watcher);
         assert_eq!(message(&told, "requestFinished")["status"], 200, "{told:?}");
+    }
+
+    fn a_backend_that_does_not_resolve_is_named(driver) {
+        let gateway = gateway(driver)
+            .rule("{backendRefs: [{name: nosuch, port: 80}]}")
+            .inspected().start();
+        let mut watcher = watches(&gateway, "");
+        gateway.client().gets("/").expects(500);
+        let told = events(&mut watcher);
+        let selection = told.iter().find(|it| it["message"]["type"] == "backendSelection").expect("one");
+        assert_eq!(selection["severity"], "error");
+        assert_eq!(selection["message"]["backend"], "Service/default/nosuch:80");
+        assert!(selection["message"].get("selected").is_none(), "{selection}");
+        let dump = json(&gateway, "/config_dump");
+        let target = &dump["routes"][0]["backends"][0]["target"];
+        assert_eq!(target["reference"], "Service/default/nosuch:80", "{target}");
     }
 
     fn a_match_or_an_id_narrows(driver) {

@@ -167,7 +167,9 @@ pub(super) fn target(place: &Place<'_>, message: proto::Target) -> Option<Target
             .parsed("backend", &key, BackendKey::parse)
             .map(Target::Backend),
         Some(target::Kind::Invalid(why)) => {
-            choice(&place.field("invalid"), why, invalid_backend).map(Target::Invalid)
+            let why = choice(&place.field("invalid"), why, invalid_backend)?;
+            let reference = message.reference;
+            Some(Target::Invalid { why, reference })
         }
         None => place.no_choice(),
     }

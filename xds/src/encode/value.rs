@@ -64,15 +64,22 @@ impl From<&(IpAddr, u8)> for proto::Network {
 
 impl From<&Target> for proto::Target {
     fn from(target: &Target) -> Self {
+        let reference = match target {
+            Target::Invalid { reference, .. } => reference.clone(),
+            Target::Service { .. } | Target::Backend(_) => String::new(),
+        };
         let kind = match target {
             Target::Service { service, port } => target::Kind::Service(proto::ServiceTarget {
                 service: service.to_string(),
                 port: (*port).into(),
             }),
             Target::Backend(key) => target::Kind::Backend(key.to_string()),
-            Target::Invalid(why) => target::Kind::Invalid(invalid_backend(*why).into()),
+            Target::Invalid { why, .. } => target::Kind::Invalid(invalid_backend(*why).into()),
         };
-        Self { kind: Some(kind) }
+        Self {
+            kind: Some(kind),
+            reference,
+        }
     }
 }
 

@@ -123,7 +123,7 @@ impl Model {
             Target::Service { service, port } => self.missing_service(service, transport, *port),
             Target::Backend(key) => self.missing_backend(key),
             // Known not to resolve, and said so in the route's status.
-            Target::Invalid(_) => None,
+            Target::Invalid { .. } => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A rule of a route object, attached to one listener.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::{HeaderName, StatusCode};
@@ -176,7 +177,22 @@ pub enum Target {
     /// A `Backend`.
     Backend(BackendKey),
     /// A reference that does not resolve: its share is answered with 500, or closed.
-    Invalid(InvalidBackend),
+    Invalid {
+        /// Why.
+        why: InvalidBackend,
+        /// What it names: `kind/namespace/name`, and the port where it gives one.
+        reference: String,
+    },
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service { service, port } => write!(f, "{service}:{port}"),
+            Self::Backend(key) => write!(f, "{key}"),
+            Self::Invalid { reference, .. } => f.write_str(reference),
+        }
+    }
 }
 
 /// Why a reference does not resolve; the reasons of `ResolvedRefs` in Gateway API.

@@ -114,12 +114,15 @@ pub(super) fn target() -> impl Strategy<Value = Target> {
             port: port.get()
         }),
         backend_key().prop_map(Target::Backend),
-        prop_oneof![
-            Just(InvalidBackend::NotFound),
-            Just(InvalidBackend::InvalidKind),
-            Just(InvalidBackend::NotPermitted),
-            Just(InvalidBackend::UnsupportedProtocol),
-        ]
-        .prop_map(Target::Invalid),
+        (
+            prop_oneof![
+                Just(InvalidBackend::NotFound),
+                Just(InvalidBackend::InvalidKind),
+                Just(InvalidBackend::NotPermitted),
+                Just(InvalidBackend::UnsupportedProtocol),
+            ],
+            "[a-zA-Z/:0-9]{0,30}"
+        )
+            .prop_map(|(why, reference)| Target::Invalid { why, reference }),
     ]
 }

@@ -79,6 +79,11 @@ fn backend(backend: &RouteBackend) -> String {
     match &backend.target {
         Target::Service { service, port } => format!("{service}:{port} ({weight})"),
         Target::Backend { backend } => format!("{backend} ({weight})"),
-        Target::Invalid { reason } => format!("invalid: {reason} ({weight})"),
+        Target::Invalid { reason, reference } if reference.is_empty() => {
+            format!("invalid: {reason} ({weight})")
+        }
+        Target::Invalid { reason, reference } => {
+            format!("invalid: {reference}: {reason} ({weight})")
+        }
     }
 }

@@ -155,6 +155,9 @@ pub enum Target {
     Invalid {
         /// Why, as `ResolvedRefs` says.
         reason: String,
+        /// What it names: `kind/namespace/name`, and the port where it gives one.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reference: String,
     },
 }
 
@@ -168,7 +171,8 @@ impl From<&model::Target> for Target {
             model::Target::Backend(key) => Self::Backend {
                 backend: key.to_string(),
             },
-            model::Target::Invalid(why) => Self::Invalid {
+            model::Target::Invalid { why, reference } => Self::Invalid {
+                reference: reference.clone(),
                 reason: match why {
                     model::InvalidBackend::NotFound => "BackendNotFound",
                     model::InvalidBackend::InvalidKind => "InvalidKind",

@@ -1,6 +1,7 @@
 //! What the backend references of routes lead to.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::num::NonZeroU16;
 
 use xds::model::{
@@ -102,7 +103,15 @@ impl World<'_> {
             });
         match followed {
             Ok(target) => (target, None),
-            Err(problem) => (Target::Invalid(invalid(problem.reason)), Some(problem)),
+            Err(problem) => {
+                let why = invalid(problem.reason);
+                let mut named = format!("{}/{}/{}", to.kind, to.namespace, to.name);
+                if let Some(port) = reference.port {
+                    let _ = write!(named, ":{port}");
+                }
+                let reference = named;
+                (Target::Invalid { why, reference }, Some(problem))
+            }
         }
     }
 

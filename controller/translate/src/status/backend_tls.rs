@@ -57,7 +57,7 @@ fn note<'m>(
         let key = match target {
             Target::Service { service, .. } => service.as_str(),
             Target::Backend(backend) => backend.as_str(),
-            Target::Invalid(_) => continue,
+            Target::Invalid { .. } => continue,
         };
         users.entry(key).or_default().insert(gateway);
     }

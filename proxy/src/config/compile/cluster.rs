@@ -162,7 +162,7 @@ impl<'a> Targets<'a> {
         let name = match target {
             Target::Service { service, port } => (service.as_str(), Some((transport, *port))),
             Target::Backend(key) => (key.as_str(), None),
-            Target::Invalid(why) => return Err(*why),
+            Target::Invalid { why, .. } => return Err(*why),
         };
         let shown = self.by_gateway.get(gateway).copied().unwrap_or_default();
         // What is reached in plain text is shown nothing, and is there once.

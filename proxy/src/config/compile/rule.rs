@@ -69,8 +69,10 @@ impl<'a> RuleCompiler<'a, '_> {
     ) -> RuleBackend {
         let mirrors = policy.as_ref().map_or(&[][..], |policy| &policy.mirrors);
         let limits = self.limits_towards(&backend.target, limits);
+        let cluster = self.cluster(&backend.target, Transport::Tcp);
         RuleBackend {
-            cluster: self.cluster(&backend.target, Transport::Tcp),
+            cluster,
+            unresolved: cluster.is_err().then(|| backend.target.to_string().into()),
             mirrors: mirrors
                 .iter()
                 .map(|mirror| self.cluster(&mirror.target, Transport::Tcp))
@@ -86,7 +88,7 @@ impl<'a> RuleCompiler<'a, '_> {
         let nearer = match target {
             Target::Service { service, .. } => Some(self.policies.of_service(service)),
             Target::Backend(key) => Some(self.policies.of_backend(key)),
-            Target::Invalid(_) => None,
+            Target::Invalid { .. } => None,
         };
         let nearer = nearer.into_iter().flat_map(Layer::limits);
         nearer.fold(*limits, Limits::with)

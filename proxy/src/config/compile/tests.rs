@@ -146,7 +146,10 @@ fn the_listener_of_a_host_is_the_most_specific_one() {
 fn what_does_not_resolve_keeps_its_share() {
     let mut model = model();
     model.insert(service("web", &[80]).into());
-    let gone = Target::Invalid(InvalidBackend::NotPermitted);
+    let gone = Target::Invalid {
+        why: InvalidBackend::NotPermitted,
+        reference: "Service/a/none:80".to_owned(),
+    };
     let backends = vec![(target("web", 80), 3), (gone, 1), (target("web", 99), 2)];
     model.insert(route("shop", 0, "/", backends).into());
     let snapshot = compile(&model);

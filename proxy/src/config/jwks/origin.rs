@@ -69,11 +69,10 @@ impl Origin {
     }
 
     fn of_backend(target: &Target, path: &str, snapshot: &Snapshot) -> Result<Self, FetchError> {
-        let name = match target {
-            Target::Service { service, port } => format!("{service}:{port}"),
-            Target::Backend(key) => key.to_string(),
-            Target::Invalid(why) => return Err(nowhere(format!("the backend is {why:?}"))),
-        };
+        let name = target.to_string();
+        if let Target::Invalid { why, .. } = target {
+            return Err(nowhere(format!("the backend {name} is {why:?}")));
+        }
         let mut clusters = snapshot.clusters.iter();
         let cluster = clusters.find(|cluster| *cluster.name == *name);
         let cluster = cluster.ok_or_else(|| nowhere(format!("there is no {name}")))?;

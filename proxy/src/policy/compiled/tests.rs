@@ -18,7 +18,10 @@ use crate::policy::sample::written;
 
 fn rule(filters: Filters, backends: Vec<Filters>) -> HttpRule {
     let backend = |filters| RouteBackend {
-        target: Target::Invalid(InvalidBackend::NotFound),
+        target: Target::Invalid {
+            why: InvalidBackend::NotFound,
+            reference: "Service/a/none:80".to_owned(),
+        },
         weight: 1,
         filters,
     };
@@ -46,7 +49,10 @@ fn redirect() -> Redirect {
 
 fn mirror() -> Mirror {
     Mirror {
-        target: Target::Invalid(InvalidBackend::InvalidKind),
+        target: Target::Invalid {
+            why: InvalidBackend::InvalidKind,
+            reference: "Service/a/none:80".to_owned(),
+        },
         fraction: None,
     }
 }

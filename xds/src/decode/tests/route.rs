@@ -120,7 +120,10 @@ fn backends_retries_and_sessions_of_a_rule() {
         port: 70_000,
     };
     let backend = |kind| proto::RouteBackend {
-        target: Some(proto::Target { kind }),
+        target: Some(proto::Target {
+            kind,
+            ..Default::default()
+        }),
         ..Default::default()
     };
     let cookie = proto::SessionCookie {
@@ -288,6 +291,7 @@ fn a_prefix_is_replaced_only_where_one_is_matched() {
         backends: vec![proto::RouteBackend {
             target: Some(proto::Target {
                 kind: Some(target::Kind::Backend("Backend/app/legacy".to_owned())),
+                ..Default::default()
             }),
             weight: 1,
             filters: Some(filters),

@@ -64,7 +64,13 @@ fn a_backend_that_is_not_there_says_so() {
     let missing = Target::Backend(BackendKey::new(&ObjectName::new("a", "b")));
     for (target, why) in [
         (missing, "there is no Backend/a/b"),
-        (Target::Invalid(InvalidBackend::NotFound), "NotFound"),
+        (
+            Target::Invalid {
+                why: InvalidBackend::NotFound,
+                reference: "Service/a/none:80".to_owned(),
+            },
+            "NotFound",
+        ),
     ] {
         let path = "/keys".to_owned();
         let location = JwksLocation::Backend { target, path };
