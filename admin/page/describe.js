@@ -19,7 +19,10 @@ export function routeTitle(route) {
 
 /** Where a share of the requests goes. */
 export function target(it) {
-  if (it.type === "Invalid") return tag(`500: ${it.reason}`, "bad");
+  if (it.type === "Invalid") {
+    const why = it.reference ? `${it.reason} ${it.reference}` : it.reason;
+    return tag(`500: ${why}`, "bad");
+  }
   const port = it.type === "Service" ? `:${it.port}` : "";
   return link("backends", targetKey(it), `${targetKey(it)}${port}`);
 }
