@@ -128,7 +128,7 @@ test("a rule with an invalid backend is found by a box", async (t) => {
   const page = await visit(t, it, { hash: "#routes" });
   await page.getByLabel("Only with an invalid backend").check();
   await page.getByText(/^1 of \d+ rules$/).waitFor();
-  await page.getByText(/^500: BackendNotFound \w+\/default\/\w+/).waitFor();
+  await page.getByText(/^500: BackendNotFound Service\/\S+\/nowhere:80$/).waitFor();
 });
 
 test("backends show what requests made of them", async (t) => {
