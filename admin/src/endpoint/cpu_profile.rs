@@ -5,10 +5,12 @@ use std::time::Duration;
 use http::header::CONTENT_DISPOSITION;
 use http::{HeaderValue, StatusCode};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::{Asked, Endpoint};
 use crate::limits::{
-    PROFILE_FREQUENCY, PROFILE_FREQUENCY_DEFAULT, PROFILE_SECONDS, PROFILE_SECONDS_DEFAULT,
+    PROFILE_FREQUENCY, PROFILE_FREQUENCY_DEFAULT, PROFILE_PAUSE, PROFILE_SECONDS,
+    PROFILE_SECONDS_DEFAULT,
 };
 use crate::pprof::Format;
 use crate::pprof::cpu::{CpuProfile, CpuProfileError};
@@ -33,8 +35,12 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
         format,
     } = Wanted::read(&asked.query).map_err(Refusal::bad_parameter)?;
     let slot = asked.slot()?;
-    let profile = CpuProfile::start(frequency).map_err(|error| refusal(&error))?;
-    tokio::time::sleep(time).await;
+    let mut profile = CpuProfile::start(frequency).map_err(|error| refusal(&error))?;
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        tokio::time::sleep_until(end.min(Instant::now() + PROFILE_PAUSE)).await;
+        profile.collect();
+    }
     let encoding = encoding(format, &asked);
     let (reply, written) = oneshot::channel();
     slot.run(move || {
@@ -45,7 +51,7 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     let bytes = written
         .await
         .map_err(|_| Refusal::failed("the thread that writes the profile ended"))?
-        .map_err(|error| refusal(&error))?;
+        .map_err(|error| Refusal::failed(format!("the profile cannot be written: {error}")))?;
     let body = Body::Whole(Some(bytes.into()));
     let answer = Answer::new(StatusCode::OK, format.content_type(), body).encoded(encoding);
     Ok(attached(answer, "cpu", format))
@@ -74,9 +80,7 @@ impl Wanted {
 fn refusal(error: &CpuProfileError) -> Refusal {
     match error {
         CpuProfileError::Busy => Refusal::conflict(error.to_string()),
-        CpuProfileError::NoFolder | CpuProfileError::Failed(_) => {
-            Refusal::failed(error.to_string())
-        }
+        CpuProfileError::Refused(_) => Refusal::failed(error.to_string()),
     }
 }
 

@@ -1,12 +1,11 @@
 //! What allocated the memory that the process has used and still holds, as its allocator sampled it.
 
-use std::collections::HashMap;
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use pprof::protos::{Function, Line, Location, Profile, Sample, ValueType};
+use pprof::protos::{Profile, Sample};
 
-use super::symbols::{Symbol, Symbols};
+use super::symbols::Symbols;
+use super::tables::{Tables, signed};
 use super::{ForgetsNames, Format};
 
 /// A way to an allocation, and what came of it; estimates from samples.
@@ -30,11 +29,10 @@ pub struct HeapStack {
 /// None that memory does not cause.
 pub fn write(stacks: &[HeapStack], distance: u32, format: Format) -> io::Result<Vec<u8>> {
     let _forgets = ForgetsNames;
-    let mut symbols = Symbols::default();
     match format {
-        Format::Pprof => super::gzipped(&encode(stacks, distance, &mut symbols)),
+        Format::Pprof => super::gzipped(&encode(stacks, distance)),
         Format::FlameGraph => {
-            let folded = folded(stacks, &mut symbols);
+            let folded = folded(stacks);
             super::flame_graph(
                 &folded,
                 "Heap in use",
@@ -46,21 +44,16 @@ pub fn write(stacks: &[HeapStack], distance: u32, format: Format) -> io::Result<
 }
 
 /// Live bytes by stack, from the outermost function to the innermost.
-fn folded(stacks: &[HeapStack], symbols: &mut Symbols) -> Vec<String> {
-    let mut lines = Vec::new();
-    for stack in stacks.iter().filter(|stack| stack.live_bytes > 0) {
-        let mut names = Vec::new();
-        for &frame in stack.frames.iter().rev() {
-            let functions = symbols.of(frame).iter().rev();
-            names.extend(functions.map(|symbol| symbol.name.replace(';', ",")));
-        }
-        lines.push(format!("{} {}", names.join(";"), stack.live_bytes));
-    }
+fn folded(stacks: &[HeapStack]) -> Vec<String> {
+    let mut symbols = Symbols::default();
+    let live = stacks.iter().filter(|stack| stack.live_bytes > 0);
+    let lines = live.map(|stack| format!("{} {}", symbols.path(&stack.frames), stack.live_bytes));
+    let mut lines: Vec<_> = lines.collect();
     lines.sort_unstable();
     lines
 }
 
-fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile {
+fn encode(stacks: &[HeapStack], distance: u32) -> Profile {
     let mut tables = Tables::default();
     let types = [
         ("alloc_objects", "count"),
@@ -74,11 +67,7 @@ fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile
     let sample = stacks
         .iter()
         .map(|stack| Sample {
-            location_id: stack
-                .frames
-                .iter()
-                .map(|&frame| tables.location(frame, symbols.of(frame)))
-                .collect(),
+            location_id: tables.locations(&stack.frames),
             value: [
                 stack.allocated_objects,
                 stack.allocated_bytes,
@@ -90,9 +79,6 @@ fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile
             ..Sample::default()
         })
         .collect();
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     Profile {
         sample_type,
         sample,
@@ -100,11 +86,7 @@ fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile
         period: i64::from(distance),
         default_sample_type: tables.string("inuse_space"),
         drop_frames: tables.string(ALLOCATOR_FRAMES),
-        time_nanos: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
-        location: tables.locations,
-        function: tables.functions,
-        string_table: tables.strings,
-        ..Profile::default()
+        ..tables.into_profile()
     }
 }
 
@@ -113,91 +95,6 @@ fn encode(stacks: &[HeapStack], distance: u32, symbols: &mut Symbols) -> Profile
 const ALLOCATOR_FRAMES: &str = "proxy::heap::.*|.*heap::Sampled.*|\
     (__rustc::)?__(rust|rdl|rg)_(re)?alloc(_zeroed)?|alloc::alloc::.*|\
     ::(re)?alloc(ate)?(_zeroed)?";
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// The tables of a profile, whose entries are named by number. Number 0 is the empty text, and no
-/// function or location.
-struct Tables {
-    strings: Vec<String>,
-    by_string: HashMap<String, i64>,
-    functions: Vec<Function>,
-    by_function: HashMap<(i64, i64), u64>,
-    locations: Vec<Location>,
-    by_address: HashMap<usize, u64>,
-}
-
-impl Default for Tables {
-    fn default() -> Self {
-        Self {
-            strings: vec![String::new()],
-            by_string: HashMap::from([(String::new(), 0)]),
-            functions: Vec::new(),
-            by_function: HashMap::new(),
-            locations: Vec::new(),
-            by_address: HashMap::new(),
-        }
-    }
-}
-
-impl Tables {
-    fn string(&mut self, text: &str) -> i64 {
-        if let Some(&number) = self.by_string.get(text) {
-            return number;
-        }
-        let number = signed(self.strings.len() as u64);
-        self.strings.push(text.to_owned());
-        self.by_string.insert(text.to_owned(), number);
-        number
-    }
-
-    fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
-        ValueType {
-            ty: self.string(name),
-            unit: self.string(unit),
-        }
-    }
-
-    fn function(&mut self, symbol: &Symbol) -> u64 {
-        let (name, file) = (self.string(&symbol.name), self.string(&symbol.file));
-        let next = self.functions.len() as u64 + 1;
-        let id = *self.by_function.entry((name, file)).or_insert(next);
-        if id == next {
-            self.functions.push(Function {
-                id,
-                name,
-                system_name: name,
-                filename: file,
-                ..Function::default()
-            });
-        }
-        id
-    }
-
-    fn location(&mut self, address: usize, symbols: &[Symbol]) -> u64 {
-        if let Some(&id) = self.by_address.get(&address) {
-            return id;
-        }
-        let id = self.locations.len() as u64 + 1;
-        let line = symbols
-            .iter()
-            .map(|symbol| Line {
-                function_id: self.function(symbol),
-                line: i64::from(symbol.line),
-            })
-            .collect();
-        self.locations.push(Location {
-            id,
-            address: address as u64,
-            line,
-            ..Location::default()
-        });
-        self.by_address.insert(address, id);
-        id
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -232,7 +129,7 @@ mod tests {
     #[test]
     fn frames_become_locations_with_names_and_lines() {
         let stacks = [stack(vec![here(), here()], 1024), stack(vec![here()], 0)];
-        let profile = encode(&stacks, 512 * 1024, &mut Symbols::default());
+        let profile = encode(&stacks, 512 * 1024);
         assert_eq!(profile.sample.len(), 2);
         assert_eq!(profile.sample[0].value, [8, 4096, 2, 1024]);
         assert_eq!(

@@ -6,7 +6,9 @@
 
 pub mod cpu;
 pub mod heap;
+mod sampler;
 mod symbols;
+mod tables;
 
 use std::io::{self, Write};
 

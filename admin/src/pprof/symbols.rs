@@ -21,6 +21,17 @@ impl Symbols {
     pub(super) fn of(&mut self, address: usize) -> &[Symbol] {
         self.0.entry(address).or_insert_with(|| look_up(address))
     }
+
+    /// The functions of a stack from the outermost to the innermost, as flame graphs fold them:
+    /// `outer;inner`.
+    pub(super) fn path(&mut self, stack: &[usize]) -> String {
+        let mut names = Vec::new();
+        for &address in stack.iter().rev() {
+            let functions = self.of(address).iter().rev();
+            names.extend(functions.map(|symbol| symbol.name.replace(';', ",")));
+        }
+        names.join(";")
+    }
 }
 
 fn look_up(address: usize) -> Vec<Symbol> {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Client, Gateway, Message, PATIENCE, gateway, on_both_drivers, origin};
+use crate::support::{
+    Client, Driver, Gateway, Message, PATIENCE, gateway, on_both_drivers, origin,
+};
 
 /// Asks one of a gateway's servers on a connection of its own.
 pub(crate) fn asks(gateway: &Gateway, server: &str, method: &str, target: &str) -> Message {
@@ -62,8 +64,14 @@ pub(crate) fn waits_for_readiness(gateway: &Gateway, status: u16, line: &str) {
 /// Asks for a profile of so many seconds, and waits until it is under way.
 #[track_caller]
 fn begins_a_profile(gateway: &Gateway, seconds: u32) -> Client {
+    begins_a_profile_with(gateway, &format!("seconds={seconds}"))
+}
+
+/// The same, with these parameters.
+#[track_caller]
+fn begins_a_profile_with(gateway: &Gateway, parameters: &str) -> Client {
     let mut client = gateway.client_of("admin");
-    let target = format!("/debug/pprof/profile?seconds={seconds}");
+    let target = format!("/debug/pprof/profile?{parameters}");
     client.sends(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     let deadline = Instant::now() + PATIENCE;
     let tasks = || asks(gateway, "admin", "GET", "/debug/tasks").text();
@@ -284,6 +292,27 @@ on_both_drivers! {
         let why = "another CPU profile is being made";
         assert!(second.text().contains(why), "{second}");
         gateway.client().gets("/").expects(200);
+    }
+
+    fn a_profile_has_the_shards_system_calls(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let parameters = "seconds=1&format=flamegraph";
+        let mut profile = begins_a_profile_with(&gateway, parameters);
+        let mut client = gateway.client();
+        // No longer: names are looked up by a thread that stands back for requests.
+        let end = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < end {
+            client.gets("/").expects(200);
+        }
+        let graph = profile.expects(200).text();
+        let calls: &[&str] = match driver {
+            Driver::IoUring => &["syscall"],
+            Driver::Epoll | Driver::Auto => &["epoll_wait", "recv", "send", "writev"],
+        };
+        assert!(graph.contains("<title>shard-0 "), "{graph}");
+        let told = |call: &&str| ["", "__", "__libc_"].iter().any(|way| graph.contains(&format!("<title>{way}{call} ")));
+        assert!(calls.iter().any(told), "{calls:?}: {graph}");
     }
 
     fn a_profile_needs_no_root_that_can_be_written(driver) {

@@ -1,0 +1,114 @@
+//! The program and the libraries that are loaded, each with its tables of how to leave a function:
+//! those that exceptions are thrown with (`.eh_frame`, System V ABI).
+
+#![expect(
+    unsafe_code,
+    reason = "dl_iterate_phdr(3), and the tables where they lie in memory"
+)]
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::slice;
+
+use framehop::{ExplicitModuleSectionInfo, Module};
+
+/// All that is loaded. Code without tables, as there is hardly any, is left out, and walked by frame
+/// pointers.
+pub(super) fn loaded() -> Vec<Module<&'static [u8]>> {
+    let mut modules: Vec<Module<&'static [u8]>> = Vec::new();
+    // SAFETY: the callback gets the pointer that is passed here, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut modules).cast()) };
+    modules
+}
+
+unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, modules: *mut c_void) -> c_int {
+    // SAFETY: the linker's own value, for the time of this call.
+    let info = unsafe { &*info };
+    // SAFETY: as `loaded` passes it.
+    let modules = unsafe { &mut *modules.cast::<Vec<Module<&'static [u8]>>>() };
+    // SAFETY: the linker says how many headers there are.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
+    // SAFETY: the headers are those of what is loaded there. Nothing here unloads a library.
+    modules.extend(unsafe { module(info.dlpi_addr, headers) });
+    0
+}
+
+/// # Safety
+/// The headers are those of a module that is loaded at `base`, for as long as the process lives.
+unsafe fn module(base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module<&'static [u8]>> {
+    let loaded = headers
+        .iter()
+        .filter(|header| header.p_type == libc::PT_LOAD);
+    let code = loaded.clone().map(|header| header.p_vaddr).min()?
+        ..loaded
+            .clone()
+            .map(|header| header.p_vaddr + header.p_memsz)
+            .max()?;
+    let index = headers
+        .iter()
+        .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?;
+    let index = index.p_vaddr..index.p_vaddr + index.p_memsz;
+    // SAFETY: the segment is loaded, and never written.
+    let bytes = unsafe { bytes(base, &index) };
+    let tables = index.start.checked_add_signed(tables(bytes)?)?;
+    // Where they end is not said but by themselves: no later than their segment does.
+    let segment = loaded
+        .map(|header| header.p_vaddr..header.p_vaddr + header.p_filesz)
+        .find(|segment| segment.contains(&tables))?;
+    let tables = tables..segment.end;
+    let sections = ExplicitModuleSectionInfo {
+        eh_frame_hdr: Some(bytes),
+        eh_frame_hdr_svma: Some(index),
+        // SAFETY: as above.
+        eh_frame: Some(unsafe { self::bytes(base, &tables) }),
+        eh_frame_svma: Some(tables),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    let code = base + code.start..base + code.end;
+    Some(Module::new(String::new(), code, base, sections))
+}
+
+/// How far behind the start of their index the tables begin, as its head says: a byte for its version,
+/// three for how its parts are written, and the distance (Linux Standard Base, `.eh_frame_hdr`).
+fn tables(index: &[u8]) -> Option<i64> {
+    /// From where it stands, in 32 bits with a sign: what linkers write.
+    const RELATIVE: u8 = 0x1b;
+    let (head, distance) = index.get(..8)?.split_at(4);
+    let distance = i32::from_le_bytes(distance.try_into().ok()?);
+    (head[..2] == [1, RELATIVE]).then(|| i64::from(distance) + 4)
+}
+
+/// # Safety
+/// The range lies in a segment of the module loaded at `base`, which stays as it is.
+unsafe fn bytes(base: u64, range: &Range<u64>) -> &'static [u8] {
+    let start = usize::try_from(base + range.start).unwrap_or_default();
+    let length = usize::try_from(range.end - range.start).unwrap_or_default();
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance(start), length) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Module, loaded, tables};
+
+    #[test]
+    fn the_program_is_among_them() {
+        let here = tables as *const () as u64;
+        let modules = loaded();
+        let mut ranges = modules.iter().map(Module::avma_range);
+        assert!(ranges.any(|range| range.contains(&here)));
+    }
+
+    #[test]
+    fn tables_lie_where_their_index_says() {
+        for (index, distance) in [
+            (&[1, 0x1b, 3, 0x3b, 0x10, 0, 0, 0][..], Some(0x14)),
+            (&[1, 0x1b, 3, 0x3b, 0xf0, 0xff, 0xff, 0xff], Some(-12)),
+            (&[1, 0x03, 3, 0x3b, 0x10, 0, 0, 0], None),
+            (&[2, 0x1b, 3, 0x3b, 0x10, 0, 0, 0], None),
+            (&[1, 0x1b, 3], None),
+        ] {
+            assert_eq!(tables(index), distance, "{index:?}");
+        }
+    }
+}

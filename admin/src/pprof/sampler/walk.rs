@@ -1,0 +1,76 @@
+//! From the registers of an interrupted thread to the functions that it was in, by the tables of its
+//! modules: code without frame pointers, as libc's, is walked too.
+
+use framehop::{
+    CacheNative, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder, UnwinderNative,
+};
+
+use super::stack::Stack;
+use super::{Sample, modules, thread_name};
+use crate::limits::CPU_FRAMES;
+
+/// Knows the code of this process.
+pub(super) struct Walker(UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>);
+
+impl Default for Walker {
+    fn default() -> Self {
+        let mut unwinder = UnwinderNative::new();
+        for module in modules::loaded() {
+            unwinder.add_module(module);
+        }
+        Self(unwinder)
+    }
+}
+
+/// What one walk at a time needs.
+#[derive(Default)]
+pub(super) struct Desk {
+    /// How frames of code are left that was seen before.
+    cache: CacheNative<MustNotAllocateDuringUnwind>,
+    stack: Stack,
+}
+
+impl Walker {
+    /// The stack of the calling thread, as a signal interrupted it.
+    pub(super) fn sample(&self, interrupted: &libc::ucontext_t, desk: &mut Desk) -> Sample {
+        let mut sample = Sample {
+            thread: thread_name(),
+            addresses: [0; CPU_FRAMES],
+            depth: 0,
+        };
+        let (innermost, registers) = registers(interrupted);
+        // It was this thread's or another's before, and is another one now.
+        desk.stack.forget();
+        let mut read = |address| desk.stack.read(address).ok_or(());
+        let mut frames = self
+            .0
+            .iter_frames(innermost, registers, &mut desk.cache, &mut read);
+        // An error ends the walk, as where code was not compiled for it: what was found counts.
+        while let (true, Ok(Some(frame))) = (sample.depth < CPU_FRAMES, frames.next()) {
+            // The innermost one has returned nowhere yet: it is made to look so.
+            let address = frame.address() + u64::from(!frame.is_return_address());
+            sample.addresses[sample.depth] = usize::try_from(address).unwrap_or_default();
+            sample.depth += 1;
+        }
+        sample
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(clippy::cast_sign_loss, reason = "registers hold what they hold")]
+fn registers(interrupted: &libc::ucontext_t) -> (u64, UnwindRegsNative) {
+    let registers = &interrupted.uc_mcontext.gregs;
+    let [instruction, stack, frame] =
+        [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP].map(|name| registers[name as usize] as u64);
+    (
+        instruction,
+        UnwindRegsNative::new(instruction, stack, frame),
+    )
+}
+
+#[cfg(target_arch = "aarch64")]
+fn registers(interrupted: &libc::ucontext_t) -> (u64, UnwindRegsNative) {
+    let context = &interrupted.uc_mcontext;
+    let [frame, link] = [29, 30].map(|number| context.regs[number]);
+    (context.pc, UnwindRegsNative::new(link, context.sp, frame))
+}
