@@ -119,8 +119,13 @@ impl<'a> Bench<'a> {
         if self.case.apart {
             // They share their cores with the admin server, as nobody would in production: what it
             // costs them is not the proxy's.
-            process::wake_soon(self.origin.pid())?;
-            process::wake_soon(std::process::id())?;
+            let sooner = match self.case.load.rate {
+                // At a fixed rate they leave the admin server time enough.
+                Some(_) => process::go_first,
+                None => process::wake_soon,
+            };
+            sooner(self.origin.pid())?;
+            sooner(std::process::id())?;
         }
         if !self.is_idle() {
             let warm_up = self.turn(inside, self.method.warm_up);

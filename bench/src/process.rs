@@ -142,21 +142,40 @@ pub(crate) fn step_back() -> std::io::Result<()> {
 /// turns are short (EEVDF, Linux 6.12; older kernels take no notice).
 pub(crate) fn wake_soon(pid: u32) -> Result<()> {
     let attributes = libc::sched_attr {
-        size: u32::try_from(size_of::<libc::sched_attr>())?,
         sched_policy: libc::SCHED_OTHER.cast_unsigned(),
-        sched_flags: 0,
-        sched_nice: 0,
-        sched_priority: 0,
         sched_runtime: SHORT_TURN_NS,
-        sched_deadline: 0,
-        sched_period: 0,
+        ..unscheduled()
     };
+    schedule(pid, &attributes).context("cannot ask for short turns")
+}
+
+/// Has a process, all its threads, run before whoever else wants its cores (`SCHED_FIFO`), which takes
+/// `CAP_SYS_NICE`.
+pub(crate) fn go_first(pid: u32) -> Result<()> {
+    let attributes = libc::sched_attr {
+        sched_policy: libc::SCHED_FIFO.cast_unsigned(),
+        sched_priority: 1,
+        ..unscheduled()
+    };
+    schedule(pid, &attributes).context("cannot go first: run it as root")
+}
+
+fn unscheduled() -> libc::sched_attr {
+    // SAFETY: zero is a value of every field, all of which are numbers.
+    let attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    libc::sched_attr {
+        size: u32::try_from(size_of::<libc::sched_attr>()).unwrap_or_default(),
+        ..attributes
+    }
+}
+
+fn schedule(pid: u32, attributes: &libc::sched_attr) -> Result<()> {
     for thread in procfs::threads(pid)? {
         // SAFETY: It reads the attributes, which outlive the call and say how large they are.
         let set =
-            unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const attributes, 0) };
+            unsafe { libc::syscall(libc::SYS_sched_setattr, thread, &raw const *attributes, 0) };
         if set != 0 {
-            return Err(std::io::Error::last_os_error()).context("cannot ask for short turns");
+            return Err(std::io::Error::last_os_error().into());
         }
     }
     Ok(())

@@ -18,6 +18,15 @@ pub(crate) struct Expiries {
 }
 
 impl Expiries {
+    /// The same, with its problems below a field.
+    pub(crate) fn under(self, field: &str) -> Self {
+        let expired = self.expired.into_iter();
+        Self {
+            expired: expired.map(|problem| problem.under(field)).collect(),
+            next: self.next,
+        }
+    }
+
     /// Notes the certificate that `field` leads to. Of one that has expired it is told as the
     /// subject, when, and the advice. Nobody is told where it is not known what time it is.
     pub(crate) fn note(

@@ -56,9 +56,13 @@ pub fn translate(store: &Store, options: &Options) -> Translation {
         model,
         statuses,
         infrastructure: infrastructure::of(&gateways, options),
-        changes_after: [gateways.next_expiry(), world.backend_tls.next_expiry()]
-            .into_iter()
-            .flatten()
-            .min(),
+        changes_after: [
+            gateways.next_expiry(),
+            world.backend_tls.next_expiry(),
+            world.backends.next_expiry(),
+        ]
+        .into_iter()
+        .flatten()
+        .min(),
     }
 }

@@ -10,22 +10,36 @@ use xds::model::{
 
 use super::rule::duration;
 use crate::api::{self, BackendDns, BackendHost, BackendSpec};
+use crate::expiry::Expiries;
 use crate::problem::Problem;
+use crate::resolve::backend::ResolvedBackend;
 use crate::resolve::{World, backend_validation};
 use crate::status::Reason;
 
-/// Lowers a backend, or says what is wrong with it. One whose TLS cannot be carried out is refused
-/// as a whole: nothing is sent to it in plain text.
+/// Lowers a backend, or says what is wrong with it.
 pub(crate) fn lower(
     world: &World<'_>,
     name: &ObjectName,
     object: &api::Backend,
+) -> ResolvedBackend {
+    let mut expiries = Expiries::default();
+    let lowered = lower_noting(world, name, object, &mut expiries);
+    ResolvedBackend { lowered, expiries }
+}
+
+/// One whose TLS cannot be carried out is refused as a whole: nothing is sent to it in plain text.
+fn lower_noting(
+    world: &World<'_>,
+    name: &ObjectName,
+    object: &api::Backend,
+    expiries: &mut Expiries,
 ) -> Result<Backend, Problem> {
     let spec = &object.spec;
     let at = |problem: Problem| problem.under("spec");
     let protocol = protocol(spec).map_err(at)?;
     let tls = spec.tls.as_ref().map(|validation| {
         let judged = backend_validation::judge::<api::Backend>(world, &name.namespace, validation);
+        *expiries = judged.expiries.under("spec.tls");
         match judged.refs.into_iter().chain(judged.refusals).next() {
             None => Ok(judged.tls),
             Some(problem) => Err(problem.under("tls")),

@@ -179,7 +179,8 @@ fn add_targets(model: &mut Model, world: &World<'_>) {
             _ => {}
         }
     }
-    for backend in world.backends.0.values().flatten() {
+    let lowered = world.backends.0.values().map(|backend| &backend.lowered);
+    for backend in lowered.flatten() {
         if backends.contains(&backend.key) {
             let backend = with_tls(world, backend);
             model.backends.insert(backend.key.clone(), backend);

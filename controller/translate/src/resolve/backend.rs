@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
+use jiff::Timestamp;
 use xds::model::{
     self, BackendKey, BackendProtocol, Hosts, InvalidBackend, ObjectName, ServiceKey, Target,
 };
@@ -11,22 +12,35 @@ use xds::model::{
 use super::World;
 use super::reference_grant::Referent;
 use crate::api::{self, BackendReference, Resource, TransportProtocol};
+use crate::expiry::Expiries;
 use crate::lower::backend;
 use crate::lower::service::no_http;
 use crate::problem::Problem;
 use crate::status::Reason;
 
-/// Our `Backend` objects, each as the model has it or with what is wrong with it.
+/// Our `Backend` objects.
 #[derive(Default)]
-pub(crate) struct Backends<'a>(
-    pub(crate) BTreeMap<&'a ObjectName, Result<model::Backend, Problem>>,
-);
+pub(crate) struct Backends<'a>(pub(crate) BTreeMap<&'a ObjectName, ResolvedBackend>);
+
+/// A `Backend` and what is found of it.
+pub(crate) struct ResolvedBackend {
+    /// As the model has it, or what is wrong with it.
+    pub(crate) lowered: Result<model::Backend, Problem>,
+    /// Of the certificates of those who vouch for it.
+    pub(crate) expiries: Expiries,
+}
 
 impl<'a> Backends<'a> {
     pub(crate) fn of(world: &World<'a>) -> Self {
         let objects = world.store.backends.iter();
         let lowered = objects.map(|(name, object)| (name, backend::lower(world, name, object)));
         Self(lowered.collect())
+    }
+
+    /// When the first certificate of those who vouch expires that has not done so.
+    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
+        let backends = self.0.values();
+        backends.filter_map(|backend| backend.expiries.next).min()
     }
 }
 
@@ -175,7 +189,8 @@ impl World<'_> {
     }
 
     fn backend(&self, name: &ObjectName, from: Referrer<'_>) -> Result<Target, Problem> {
-        match self.backends.0.get(name) {
+        let backend = self.backends.0.get(name);
+        match backend.map(|backend| &backend.lowered) {
             Some(Ok(backend)) => match unable(backend, from.carries) {
                 None => Ok(Target::Backend(BackendKey::new(name))),
                 Some(why) => {

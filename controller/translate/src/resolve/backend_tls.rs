@@ -171,10 +171,7 @@ fn resolve<'a>(
         tls: judged.tls,
         refusals: place(judged.refusals),
         refs: place(judged.refs),
-        expiries: Expiries {
-            expired: place(judged.expiries.expired),
-            next: judged.expiries.next,
-        },
+        expiries: judged.expiries.under("spec.validation"),
         missing: Vec::new(),
         targets: Vec::new(),
     }

@@ -5,7 +5,7 @@ use std::slice;
 use serde::Serialize;
 
 use super::{Condition, ConditionType, Conditions, Reason};
-use crate::problem::Problem;
+use crate::resolve::backend::ResolvedBackend;
 
 /// The status of a `Backend`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -15,13 +15,15 @@ pub struct BackendStatus {
 }
 
 impl BackendStatus {
-    pub(crate) fn of(generation: i64, problem: Option<&Problem>) -> Self {
+    pub(crate) fn of(generation: i64, backend: &ResolvedBackend) -> Self {
         let conditions = Conditions::of(generation);
         let kind = ConditionType::Accepted;
-        let conditions = match problem {
-            None => conditions.happy(kind, Reason::Accepted, "the backend is valid"),
-            Some(problem) => conditions.unhappy(kind, slice::from_ref(problem)),
+        let conditions = match &backend.lowered {
+            Ok(_) => conditions.happy(kind, Reason::Accepted, "the backend is valid"),
+            Err(problem) => conditions.unhappy(kind, slice::from_ref(problem)),
         };
+        let expired = &backend.expiries.expired;
+        let conditions = conditions.unhappy(ConditionType::CertificateExpired, expired);
         Self {
             conditions: conditions.done(),
         }

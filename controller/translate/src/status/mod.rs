@@ -78,10 +78,10 @@ impl Statuses {
             let status = PolicyStatus::of(policy, controller_name, &in_use);
             (policy.name.clone(), status)
         });
-        let backends = world.backends.0.iter().map(|(name, lowered)| {
+        let backends = world.backends.0.iter().map(|(name, backend)| {
             let object = &world.store.backends[*name];
             let generation = object.metadata.generation;
-            let status = BackendStatus::of(generation, lowered.as_ref().err());
+            let status = BackendStatus::of(generation, backend);
             ((*name).clone(), status)
         });
         let sets = gateways.sets.iter();
