@@ -30,7 +30,7 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     let filter = Filter::read(&asked.query).map_err(Refusal::bad_parameter)?;
     let slot = asked.slot()?;
     let handles = Arc::clone(&asked.shared.handles);
-    let live = if filter.wants_endpoints() {
+    let live = if filter.wants_shards() {
         live::gather(&handles).await
     } else {
         Live::default()
@@ -74,11 +74,11 @@ impl Filter {
         self.list.is_none_or(|wanted| wanted == list)
     }
 
-    /// Whether the shards have to be asked.
-    fn wants_endpoints(&self) -> bool {
-        [Kind::Backend, Kind::Service]
+    /// Whether the shards have to be asked: how endpoints fare, and who does not answer.
+    fn wants_shards(&self) -> bool {
+        [Kind::Backend.category(), Kind::Service.category(), RUNTIME]
             .iter()
-            .any(|kind| self.wants_list(kind.category()))
+            .any(|list| self.wants_list(list))
     }
 
     fn wants(&self, key: &str) -> bool {

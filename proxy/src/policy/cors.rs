@@ -127,12 +127,12 @@ impl Cors {
             .is_some_and(|(start, _)| start.eq_ignore_ascii_case(PREFIX))
     }
 
-    /// Writes the lines of an answer to a preflight, which has no body; nothing is allowed where the
-    /// origin is not.
-    pub fn write_preflight_lines(&self, preflight: Preflight<'_>, out: &mut Vec<u8>) {
+    /// Writes the lines of an answer to a preflight, which has no body, and tells whether the origin
+    /// is allowed: nothing is where it is not.
+    pub fn write_preflight_lines(&self, preflight: Preflight<'_>, out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(VARY_PREFLIGHT);
         if !self.write_origin(preflight.origin, out) {
-            return;
+            return false;
         }
         match &self.methods {
             Answer::Line(line) => out.extend_from_slice(line.as_bytes()),
@@ -156,26 +156,28 @@ impl Cors {
             out.extend_from_slice(line.as_bytes());
         }
         out.extend_from_slice(self.max_age.as_bytes());
+        true
     }
 
-    /// Writes the lines that a response gets. `origin` is the request's, `response` the backend's
-    /// fields with their head (none where the answer is our own).
+    /// Writes the lines that a response gets, and tells whether the origin is allowed. `origin` is the
+    /// request's, `response` the backend's fields with their head (none where the answer is our own).
     pub fn write_lines(
         &self,
         origin: Option<&[u8]>,
         response: Option<(&Fields, &[u8])>,
         out: &mut Vec<u8>,
-    ) {
+    ) -> bool {
         // Also without an origin: a cache must not give this answer to a request that has one.
         out.extend_from_slice(VARY);
         if !origin.is_some_and(|origin| self.write_origin(origin, out)) {
-            return;
+            return false;
         }
         match (&self.exposed, response) {
             (Exposed::Line(line), _) => out.extend_from_slice(line.as_bytes()),
             (Exposed::EveryName, Some((fields, head))) => write_names(fields, head, out),
             (Exposed::EveryName, None) => {}
         }
+        true
     }
 
     /// Writes origin and credentials if the origin is allowed; tells whether it is.

@@ -53,12 +53,13 @@ impl<'a> Exchange<'a> {
         lines.clear();
         if let Some(cors) = cors {
             if let Some(preflight) = Preflight::of(received.method(), fields, bytes) {
-                cors.write_preflight_lines(preflight, lines);
-                self.trace_policy("cors", Did::Applied("answered the preflight"));
+                let allowed = cors.write_preflight_lines(preflight, lines);
+                self.trace_policy("cors", preflight_told(allowed));
                 return self.answer(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
             }
-            cors.write_lines(fields.value(Known::Origin, bytes), None, lines);
-            self.trace_policy("cors", Did::Skipped("the request is no preflight"));
+            let origin = fields.value(Known::Origin, bytes);
+            let allowed = cors.write_lines(origin, None, lines);
+            self.trace_policy("cors", origin_told(origin, allowed));
         }
         let Some(redirect) = redirect else {
             return Ok(None);
@@ -150,5 +151,22 @@ impl<'a> Exchange<'a> {
             self.buffer.consume(decoded.consumed);
         }
         decoder.is_done()
+    }
+}
+
+/// What is told of an answer to a preflight.
+fn preflight_told(allowed: bool) -> Did {
+    Did::Applied(match allowed {
+        true => "answered the preflight",
+        false => "answered the preflight: its origin is not allowed",
+    })
+}
+
+/// What is told of a request that is no preflight.
+fn origin_told(origin: Option<&[u8]>, allowed: bool) -> Did {
+    match (origin, allowed) {
+        (_, true) => Did::Applied("allowed its origin to read the response"),
+        (Some(_), false) => Did::Skipped("its origin is not allowed"),
+        (None, false) => Did::Skipped("the request has no origin"),
     }
 }

@@ -42,6 +42,9 @@ on_both_drivers! {
         let shards = dump["runtime"]["shards"].as_array().expect("a list").iter();
         let stuck: Vec<_> = shards.filter(|it| it["stuck"] == true).map(|it| &it["id"]).collect();
         assert_eq!(stuck.len(), 1, "{dump}");
+        let alone = json(&gateway, "/config_dump?type=runtime");
+        let shards = alone["runtime"]["shards"].as_array().expect("a list").iter();
+        assert_eq!(shards.filter(|it| it["stuck"] == true).count(), 1, "{alone}");
         let mut watcher = watches(&gateway, "");
         let comment = format!(": shard {} did not answer\n\n", stuck[0]);
         assert_eq!(watcher.reads_bytes(comment.len()), comment.as_bytes());

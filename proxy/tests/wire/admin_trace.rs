@@ -132,6 +132,35 @@ on_both_drivers! {
         assert_eq!(told("/b", 500), ["accessLog applied", "limits applied", "rewrite skipped"]);
     }
 
+    fn what_cors_did_is_told(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{backendRefs: [{@origin}], filters: [{type: CORS, cors: {allowOrigins: ['https://a.test']}}]}")
+            .inspected().start();
+        let told = |method: &str, lines: &str, status: u16| {
+            let mut watcher = watches(&gateway, "");
+            let request = format!("{method} / HTTP/1.1\r\nHost: a\r\n{lines}\r\n");
+            gateway.client().sends(request).expects(status);
+            let events = events(&mut watcher);
+            let policies = events.iter().map(|it| &it["message"]);
+            let cors: Vec<_> = policies.filter(|it| it["kind"] == "cors").collect();
+            assert_eq!(cors.len(), 1, "{events:?}");
+            ["outcome", "detail"].map(|it| cors[0][it].as_str().unwrap_or_default().to_owned()).join(": ")
+        };
+        let preflight = "Access-Control-Request-Method: PUT\r\n";
+        let (ours, theirs) = ("Origin: https://a.test\r\n", "Origin: https://b.test\r\n");
+        for (method, lines, status, expected) in [
+            ("GET", "", 200, "skipped: the request has no origin"),
+            ("GET", ours, 200, "applied: allowed its origin to read the response"),
+            ("GET", theirs, 200, "skipped: its origin is not allowed"),
+            ("OPTIONS", &*format!("{ours}{preflight}"), 200, "applied: answered the preflight"),
+            ("OPTIONS", &*format!("{theirs}{preflight}"), 200, "applied: answered the preflight: its origin is not allowed"),
+        ] {
+            assert_eq!(told(method, lines, status), expected, "{method} {lines:?}");
+        }
+    }
+
     fn tries_and_retries_are_told_with_scores(driver) {
         let (_held, refused) = refused();
         let origin = origin().replies_once(status(503));
