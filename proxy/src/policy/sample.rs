@@ -19,7 +19,7 @@ pub(super) fn fields(lines: &[(&str, &str)]) -> (Fields, Vec<u8>) {
 }
 
 /// What a function writes, as text.
-pub(super) fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+pub(super) fn written<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> String {
     let mut out = Vec::new();
     write(&mut out);
     String::from_utf8(out).expect("ASCII")
