@@ -10,8 +10,8 @@ use clap_complete::Shell;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use xds::model::GatewayDuration;
 
-use crate::client::is_address;
 use crate::resource::Resource;
+use crate::server::Server;
 
 /// Shows what a gateway has loaded, and why a request went where it went.
 #[derive(Debug, Parser)]
@@ -67,7 +67,9 @@ fn joined(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut is_option = true;
     for argument in typed {
         is_option &= argument != "--";
-        let address = argument.to_str().filter(|text| is_address(text));
+        let address = argument
+            .to_str()
+            .filter(|text| Server::parse(text).is_some());
         match (joined.last_mut(), address) {
             (Some(last), Some(address)) if is_option && last == "--local" => {
                 last.push("=");
@@ -82,7 +84,7 @@ fn joined(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 /// Whom to ask.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct From {
-    /// The admin server of a gateway that can be reached from here
+    /// The admin server of a gateway that can be reached from here, also unix:/PATH
     #[arg(
         long,
         global = true,
@@ -379,6 +381,7 @@ mod tests {
         for (line, local) in [
             ("gwctl log --local 127.0.0.1:26000", "127.0.0.1:26000"),
             ("gwctl --local [::1]:26000 log", "[::1]:26000"),
+            ("gwctl log --local unix:/run/a.sock", "unix:/run/a.sock"),
             ("gwctl config all --local edge", "localhost:15000"),
             ("gwctl config all --local edge:26000 edge", "edge:26000"),
             ("gwctl trace --local --port 80 -- h:80", "localhost:15000"),

@@ -8,18 +8,16 @@ use http::header::HOST;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Collected, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout_at};
 
 use crate::output::shown;
+use crate::server::Server;
 
 /// Talks to one admin server.
 #[derive(Debug)]
 pub(crate) struct Client {
-    address: String,
+    server: Server,
     /// None where the user left it to us.
     timeout: Option<Duration>,
     /// There until this is dropped.
@@ -37,16 +35,16 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// A client of the server at `host:port`.
+    /// A client of the server at `host:port` or `unix:/path`.
     ///
     /// # Errors
     /// The address is none.
     pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self> {
-        if !is_address(address) {
-            bail!("`{address}` is not HOST:PORT, such as localhost:15000");
-        }
+        let Some(server) = Server::parse(address) else {
+            bail!("`{address}` is neither HOST:PORT, such as localhost:15000, nor unix:/PATH");
+        };
         Ok(Self {
-            address: address.to_owned(),
+            server,
             timeout,
             runtime: Some(Builder::new_current_thread().enable_all().build()?),
         })
@@ -100,16 +98,16 @@ impl Client {
             let late = || {
                 anyhow!(
                     "{} gave no answer within {timeout:?}; give it longer with --timeout",
-                    self.address
+                    self.server
                 )
             };
             timeout_at(until, asked).await.map_err(|_| late())?
         })
     }
 
-    /// The host of the server's address.
+    /// The host that the server is on.
     pub(crate) fn host(&self) -> &str {
-        self.address.rsplit_once(':').map_or("", |(host, _)| host)
+        self.server.host()
     }
 
     /// For how long an answer is waited for.
@@ -142,28 +140,19 @@ impl Client {
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<Response<Incoming>> {
-        let address = &self.address;
-        let stream = TcpStream::connect(address).await.with_context(|| {
-            format!("no gateway answers at {address}; is it running, and its admin server on?")
+        let server = &self.server;
+        let mut sender = server.connect().await.with_context(|| {
+            format!("no gateway answers at {server}; is it running, and its admin server on?")
         })?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with the response, or with this process.
-        tokio::spawn(connection);
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(HOST, address)
+            .header(HOST, server.authority())
             .body(Empty::<Bytes>::new())?;
         sender.send_request(request).await.with_context(|| {
-            format!("{address} does not speak HTTP; is it the port of an admin server?")
+            format!("{server} does not speak HTTP; is it the address of an admin server?")
         })
     }
-}
-
-/// Whether a text is HOST:PORT.
-pub(crate) fn is_address(text: &str) -> bool {
-    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
-    matches!(port, Some(Ok(_)))
 }
 
 /// What is at hand is told within this, or the gateway is stuck: 30 s.

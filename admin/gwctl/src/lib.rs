@@ -15,6 +15,7 @@ mod profile;
 #[doc(hidden)]
 pub mod reading;
 mod resource;
+mod server;
 mod source;
 mod table;
 mod tasks;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ mod port;
 /// A gateway with a service of two endpoints, and one that nobody answers for.
 struct Gateway {
     process: Child,
-    admin: u16,
+    /// The address of its admin server.
+    admin: String,
     port: u16,
     secure: u16,
     file: PathBuf,
@@ -29,12 +31,18 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
+        Self::start_at(|port, _| format!("127.0.0.1:{port}"))
+    }
+
+    /// Starts one with its admin server at an address that is made of a free port and a folder.
+    fn start_at(admin: impl FnOnce(u16, &Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("gateway.yaml");
         let ports = Ports::free(4);
-        let [port, secure, admin, dead] = ports[..] else {
+        let [port, secure, free, dead] = ports[..] else {
             panic!("four were asked for")
         };
+        let admin = admin(free, folder.path());
         let pair = rcgen::generate_simple_self_signed(["shop.example".to_owned()]).expect("a key");
         fs::write(folder.path().join("own.pem"), pair.cert.pem()).expect("a file");
         let yaml = configuration([port, secure], origin(), dead) + &secret(&pair);
@@ -42,7 +50,7 @@ impl Gateway {
         let process = Command::new(binary())
             .args(["run", "--shards", "2", "--config"])
             .arg(&file)
-            .arg(format!("--admin-address=127.0.0.1:{admin}"))
+            .arg(format!("--admin-address={admin}"))
             .args(["--metrics-address=off", "--readiness-address=off"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -63,11 +71,19 @@ impl Gateway {
 
     fn wait_until_it_listens(&self) {
         let until = Instant::now() + Duration::from_secs(30);
-        for port in [self.admin, self.port, self.secure] {
-            while TcpStream::connect(("127.0.0.1", port)).is_err() {
-                assert!(Instant::now() < until, "it does not listen on {port}");
+        let wait_for = |address: &str| {
+            let listens = || match address.strip_prefix("unix:") {
+                Some(path) => UnixStream::connect(path).is_ok(),
+                None => TcpStream::connect(address).is_ok(),
+            };
+            while !listens() {
+                assert!(Instant::now() < until, "it does not listen on {address}");
                 thread::sleep(Duration::from_millis(10));
             }
+        };
+        wait_for(&self.admin);
+        for port in [self.port, self.secure] {
+            wait_for(&format!("127.0.0.1:{port}"));
         }
     }
 
@@ -79,7 +95,7 @@ impl Gateway {
         let line = line.replace("OWN", &own.display().to_string());
         let line = line.replace("FILE", &self.file.display().to_string());
         let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
-            .arg(format!("--local=127.0.0.1:{}", self.admin))
+            .arg(format!("--local={}", self.admin))
             .args(line.split_whitespace())
             .output()
             .expect("it runs");
@@ -323,6 +339,25 @@ fn a_trace_that_cannot_be_says_why() {
         assert_eq!((code, out.as_str()), (Some(1), ""), "{line}: {err}");
         assert!(err.contains(expected), "{line}: {err}");
     }
+}
+
+#[test]
+fn a_gateway_is_asked_by_its_unix_socket() {
+    let gateway = Gateway::start_at(|_, folder| format!("unix:{}/admin.sock", folder.display()));
+    assert!(gateway.says("tasks").contains("shard 1"));
+    let events = gateway.trace("--port PORT -- shop.example/");
+    assert_eq!(status(&events), Some(200), "{events:?}");
+    let nobody = gateway.admin.clone() + "t";
+    let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+        .args(["memory", "--local", &nobody])
+        .output()
+        .expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains(&format!("no gateway answers at {nobody}")),
+        "{told}"
+    );
 }
 
 #[test]

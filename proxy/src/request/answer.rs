@@ -156,9 +156,10 @@ impl<'a> Exchange<'a> {
 
 /// What is told of an answer to a preflight.
 fn preflight_told(allowed: bool) -> Did {
-    Did::Applied(match allowed {
-        true => "answered the preflight",
-        false => "answered the preflight: its origin is not allowed",
+    Did::Applied(if allowed {
+        "answered the preflight"
+    } else {
+        "answered the preflight: its origin is not allowed"
     })
 }
 
