@@ -84,7 +84,7 @@ fn joined(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 /// Whom to ask.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct From {
-    /// The admin server of a gateway that can be reached from here, also unix:/PATH
+    /// The admin server of a gateway that can be reached from here; also `unix:/PATH`
     #[arg(
         long,
         global = true,
