@@ -261,7 +261,8 @@ function routeSelection({ selected, candidates, truncated }) {
   };
 }
 
-function backendSelection({ backend, selected, endpoints, truncated }) {
+function backendSelection({ backend, unresolved, selected, endpoints, truncated }) {
+  if (unresolved) return { title: [code(backend), ` does not resolve: ${unresolved}`], content: [] };
   const best = Math.max(0, ...endpoints.map(({ score }) => score));
   const rows = endpoints.map((it) => [
     code(it.endpoint),

@@ -123,6 +123,9 @@ pub enum Message {
     BackendSelection {
         /// The backend or service that was drawn.
         backend: String,
+        /// Why it does not resolve, where it does not: a reason of `ResolvedRefs`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unresolved: Option<String>,
         /// The endpoint that was chosen; nothing where there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         selected: Option<String>,

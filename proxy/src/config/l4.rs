@@ -113,6 +113,8 @@ pub struct L4Rule {
 pub struct L4Backend {
     /// Where its share goes; that of an invalid reference is closed.
     pub cluster: Result<ClusterIndex, model::InvalidBackend>,
+    /// What an invalid reference names, to be told.
+    pub unresolved: Option<Box<str>>,
     /// Time to connect.
     pub connect_timeout: Option<Duration>,
 }

@@ -3,8 +3,6 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use rand::rngs::SmallRng;
-
 use super::Record;
 use crate::config::{Cluster, Endpoint, L4Backend, L4Rule, Snapshot};
 use crate::downstream::connection::Client;
@@ -31,7 +29,7 @@ pub(super) async fn reach(
     rule: &L4Rule,
     record: &mut Record<'_>,
 ) -> Result<Reached, Failure> {
-    let (backend, cluster) = shard.with_rng(|rng| draw(rule, snapshot, rng))?;
+    let (backend, cluster) = draw(shard, rule, snapshot, record)?;
     record.cluster = Some((cluster.id, cluster.name.clone()));
     let wanted = Wanted {
         proxied: client.proxied_to(cluster),
@@ -91,13 +89,20 @@ pub(super) async fn reach(
 
 /// The backend that the lot falls on; the rule is of this snapshot.
 pub(super) fn draw<'a>(
+    shard: &Shard,
     rule: &'a L4Rule,
     snapshot: &'a Snapshot,
-    rng: &mut SmallRng,
+    record: &Record<'_>,
 ) -> Result<(&'a L4Backend, &'a Cluster), Failure> {
-    let backend = rule.draw.draw(rng).and_then(|at| rule.backends.get(at));
+    let drawn = shard.with_rng(|rng| rule.draw.draw(rng));
+    let backend = drawn.and_then(|at| rule.backends.get(at));
     let backend = backend.ok_or(FailureKind::NoValidBackend)?;
-    let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
+    let index = backend.cluster.map_err(|why| {
+        if let Some(trace) = &record.trace {
+            trace.unresolved(backend.unresolved.as_deref(), why);
+        }
+        FailureKind::NoValidBackend
+    })?;
     Ok((backend, snapshot.cluster(index)))
 }
 

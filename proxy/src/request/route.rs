@@ -1,5 +1,7 @@
 //! Where a request belongs: listener by host, rule by everything else, backend by weight.
 
+use xds::model::InvalidBackend;
+
 use crate::config::{Bind, Cluster, Listener, Rule, RuleBackend};
 use crate::failure::{Failure, FailureKind};
 use crate::observe::counters::Up;
@@ -109,16 +111,18 @@ impl<'a> Exchange<'a> {
         let drawn = self.shard.with_rng(|rng| rule.draw.draw(rng));
         let backend = drawn.and_then(|at| rule.backends.get(at));
         let backend = backend.ok_or(FailureKind::NoValidBackend)?;
-        let index = backend.cluster.map_err(|_| self.unresolved(backend))?;
+        let index = backend
+            .cluster
+            .map_err(|why| self.unresolved(backend, why))?;
         let cluster = self.snapshot.cluster(index);
         self.record.cluster = Some(cluster);
         Ok(Drawn { backend, cluster })
     }
 
     #[cold]
-    fn unresolved(&self, backend: &RuleBackend) -> FailureKind {
+    fn unresolved(&self, backend: &RuleBackend, why: InvalidBackend) -> FailureKind {
         if let Some(trace) = &self.record.trace {
-            trace.unresolved(backend);
+            trace.unresolved(backend.unresolved.as_deref(), why);
         }
         FailureKind::NoValidBackend
     }

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use admin_types::trace::{EndpointScore, Message, Severity};
+use xds::model::InvalidBackend;
 
 use super::Tracer;
 use super::request::headers;
-use crate::config::{Cluster, Endpoint, RuleBackend};
+use crate::config::{Cluster, Endpoint};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
@@ -41,6 +42,7 @@ impl Tracer {
         });
         let message = Message::BackendSelection {
             backend: cluster.name.to_string(),
+            unresolved: None,
             selected: selected.map(|endpoint| endpoint.name.to_string()),
             endpoints: endpoints.collect(),
             truncated: cluster.set.serving().len() > TRACE_CANDIDATES,
@@ -54,9 +56,11 @@ impl Tracer {
     }
 
     /// The backend that was drawn does not resolve, and has no endpoints for that.
-    pub(crate) fn unresolved(&self, backend: &RuleBackend) {
+    #[cold]
+    pub(crate) fn unresolved(&self, named: Option<&str>, why: InvalidBackend) {
         let message = Message::BackendSelection {
-            backend: backend.unresolved.as_deref().unwrap_or_default().to_owned(),
+            backend: named.unwrap_or_default().to_owned(),
+            unresolved: Some(why.reason().to_owned()),
             selected: None,
             endpoints: Vec::new(),
             truncated: false,

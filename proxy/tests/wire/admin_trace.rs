@@ -252,6 +252,7 @@ on_both_drivers! {
         let selection = told.iter().find(|it| it["message"]["type"] == "backendSelection").expect("one");
         assert_eq!(selection["severity"], "error");
         assert_eq!(selection["message"]["backend"], "Service/default/nosuch:80");
+        assert_eq!(selection["message"]["unresolved"], "BackendNotFound");
         assert!(selection["message"].get("selected").is_none(), "{selection}");
         let dump = json(&gateway, "/config_dump");
         let target = &dump["routes"][0]["backends"][0]["target"];

@@ -93,6 +93,18 @@ on_both_drivers! {
         assert_eq!(events.last().expect("events")["severity"], "error");
     }
 
+    fn a_backend_that_does_not_resolve_is_named(driver) {
+        let gateway = carrying(driver, "protocol: TCP", &[])
+            .rule_of("raw", "{backendRefs: [{group: gateway-system.io, kind: Backend, name: nowhere}]}").start();
+        let mut watcher = watches(&gateway, "?match=TCP");
+        let _ = connect(&gateway).read(&mut [0]);
+        let events = events(&mut watcher);
+        let selection = message(&events, "backendSelection");
+        assert_eq!((&selection["backend"], &selection["unresolved"]), (&"Backend/default/nowhere".into(), &"BackendNotFound".into()));
+        assert!(selection.get("selected").is_none_or(Value::is_null), "{selection}");
+        assert_eq!(message(&events, "connectionFinished")["reason"], "no_valid_backend");
+    }
+
     fn a_server_name_is_told_with_the_rules_it_chose_from(driver) {
         let peer = echo_peer();
         let builder = carrying(driver, "protocol: TLS, tls: {mode: Passthrough}", &[peer.address()]);

@@ -208,6 +208,19 @@ pub enum InvalidBackend {
     UnsupportedProtocol,
 }
 
+impl InvalidBackend {
+    /// The reason's name.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "BackendNotFound",
+            Self::InvalidKind => "InvalidKind",
+            Self::NotPermitted => "RefNotPermitted",
+            Self::UnsupportedProtocol => "UnsupportedProtocol",
+        }
+    }
+}
+
 /// Timeouts of a rule (GEP-1742).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timeouts {

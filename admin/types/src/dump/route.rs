@@ -173,13 +173,7 @@ impl From<&model::Target> for Target {
             },
             model::Target::Invalid { why, reference } => Self::Invalid {
                 reference: reference.clone(),
-                reason: match why {
-                    model::InvalidBackend::NotFound => "BackendNotFound",
-                    model::InvalidBackend::InvalidKind => "InvalidKind",
-                    model::InvalidBackend::NotPermitted => "RefNotPermitted",
-                    model::InvalidBackend::UnsupportedProtocol => "UnsupportedProtocol",
-                }
-                .to_owned(),
+                reason: why.reason().to_owned(),
             },
         }
     }

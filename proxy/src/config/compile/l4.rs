@@ -73,8 +73,10 @@ impl<'a> RuleCompiler<'a, '_> {
         transport: Transport,
         limits: &crate::limits::Limits,
     ) -> config::L4Backend {
+        let cluster = self.cluster(&backend.target, transport);
         config::L4Backend {
-            cluster: self.cluster(&backend.target, transport),
+            cluster,
+            unresolved: cluster.is_err().then(|| backend.target.to_string().into()),
             connect_timeout: self.limits_towards(&backend.target, limits).connect_timeout,
         }
     }

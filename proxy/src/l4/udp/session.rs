@@ -196,7 +196,7 @@ fn reach<'a>(
     record: &mut Record<'_>,
 ) -> Result<Reached<'a>, FailureKind> {
     let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
-    let drawn = shard.with_rng(|rng| draw(rule, snapshot, rng));
+    let drawn = draw(shard, rule, snapshot, record);
     let (backend, cluster) = drawn.map_err(|failure| failure.kind)?;
     record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
     let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;

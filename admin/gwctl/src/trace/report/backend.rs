@@ -12,6 +12,15 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
         match message {
             Message::BackendSelection {
                 backend,
+                unresolved: Some(why),
+                ..
+            } => {
+                let text = format!("{backend} does not resolve: {why}");
+                lines.push(Line::new(Tone::Bad, &text));
+            }
+            Message::BackendSelection {
+                backend,
+                unresolved: None,
                 selected,
                 endpoints,
                 truncated,

@@ -60,6 +60,10 @@ fn headline(seen: &Seen) -> String {
         Message::PolicySelection { policies } => format!("policies: {}", policies.len()),
         Message::Policy { kind, .. } => format!("policy: {kind}"),
         Message::AuthorizationResult { by, .. } => format!("authorization: {by}"),
+        Message::BackendSelection {
+            unresolved: Some(_),
+            ..
+        } => "backend: does not resolve".to_owned(),
         Message::BackendSelection { selected, .. } => format!("endpoint: {}", or_none(selected)),
         Message::BackendCallStart { attempt, .. } => format!("try {attempt}: connection"),
         Message::BackendCallResult { attempt, .. } => format!("try {attempt}: over"),
