@@ -112,9 +112,10 @@ mod tests {
     use super::*;
 
     fn counter(folder: &Path) -> External {
-        let mut command = Command::new("sh");
+        // A shell cannot trap what was ignored when it began, as it is for tests in the background.
+        let mut command = Command::new("env");
         let script = "trap 'echo done $n; exit' INT; n=0; while :; do n=$((n+1)); echo $n; done";
-        command.args(["-c", script]);
+        command.args(["--default-signal=INT", "sh", "-c", script]);
         External::start(command, folder).expect("starts")
     }
 
