@@ -34,17 +34,17 @@ pub const PROFILE_SECONDS: RangeInclusive<u32> = 1..=300;
 /// Seconds of a CPU profile that says none: 10.
 pub const PROFILE_SECONDS_DEFAULT: u32 = 10;
 /// Samples of a CPU profile for each second of CPU time: 1 to 250; each costs some microseconds.
-pub const PROFILE_FREQUENCY: RangeInclusive<i32> = 1..=250;
+pub const PROFILE_FREQUENCY: RangeInclusive<u32> = 1..=250;
 /// Samples a second of a CPU profile that says none: 99, so as not to beat with what happens each
 /// hundredth of a second.
-pub const PROFILE_FREQUENCY_DEFAULT: i32 = 99;
+pub const PROFILE_FREQUENCY_DEFAULT: u32 = 99;
 /// Pause between two looks for samples of a CPU profile: 100 ms, in which a core has no more than 25.
 pub const PROFILE_PAUSE: Duration = Duration::from_millis(100);
 /// Functions of a stack in a CPU profile: 128, not counting what was inlined; what called the others
 /// is left out.
 pub const CPU_FRAMES: usize = 128;
-/// Stacks of a CPU profile: 65 536 (some 32 MiB), more than a core gives in four minutes at the highest
-/// frequency; what is new after that counts for its thread.
+/// Stacks of a CPU profile: 65 536 (at most 70 MiB), more than a core gives in four minutes at the
+/// highest frequency; what is new after that counts for its thread.
 pub const CPU_STACKS: usize = 65_536;
 /// Events of a trace that wait for the client: 1024; what comes on top is lost, and counted.
 pub const EVENTS_WAITING: usize = 1024;

@@ -39,12 +39,13 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
     let end = Instant::now() + time;
     while Instant::now() < end {
         tokio::time::sleep_until(end.min(Instant::now() + PROFILE_PAUSE)).await;
-        profile.collect();
+        profile.collect().map_err(|error| refusal(&error))?;
     }
+    let sampled = profile.end().map_err(|error| refusal(&error))?;
     let encoding = encoding(format, &asked);
     let (reply, written) = oneshot::channel();
     slot.run(move || {
-        let written = profile.finish(time, format);
+        let written = sampled.write(format);
         // Nobody waits where the client has left.
         let _ = reply.send(written.map(|bytes| encoding.encode(bytes)));
     });
@@ -60,7 +61,7 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
 /// What is asked for.
 pub(crate) struct Wanted {
     time: Duration,
-    frequency: i32,
+    frequency: u32,
     format: Format,
 }
 

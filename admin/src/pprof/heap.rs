@@ -1,6 +1,7 @@
 //! What allocated the memory that the process has used and still holds, as its allocator sampled it.
 
 use std::io;
+use std::time::SystemTime;
 
 use pprof::protos::{Profile, Sample};
 
@@ -86,7 +87,7 @@ fn encode(stacks: &[HeapStack], distance: u32) -> Profile {
         period: i64::from(distance),
         default_sample_type: tables.string("inuse_space"),
         drop_frames: tables.string(ALLOCATOR_FRAMES),
-        ..tables.into_profile()
+        ..tables.into_profile(SystemTime::now())
     }
 }
 

@@ -100,13 +100,11 @@ impl Tables {
         id
     }
 
-    /// A profile of this moment with these tables, and nothing else yet.
-    pub(super) fn into_profile(self) -> Profile {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+    /// A profile that began at that time with these tables, and nothing else yet.
+    pub(super) fn into_profile(self, began: SystemTime) -> Profile {
+        let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
         Profile {
-            time_nanos: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
+            time_nanos: i64::try_from(began.as_nanos()).unwrap_or(i64::MAX),
             location: self.locations,
             function: self.functions,
             string_table: self.strings,

@@ -1,18 +1,16 @@
-//! Which code runs: the kernel's timer of the process's CPU time (`ITIMER_PROF`) sends SIGPROF to
-//! whichever thread uses it up, and the handler notes that thread's stack. Time in the kernel counts
-//! for the system call that it was spent in.
+//! Which code runs: the kernel's [timer](timers) of each thread's CPU time sends it SIGPROF, and the
+//! handler notes the thread's stack. Time in the kernel counts for the system call that it was spent
+//! in.
 //!
-//! The handler runs on shards, between any two instructions: it allocates nothing and waits for
-//! nothing (signal-safety(7)). It leaves samples in [lanes](Lane), from which they are collected while
-//! the profile is being made.
+//! The handler runs on shards, between any two instructions: it allocates nothing and takes no lock
+//! that it would have to wait for. It leaves samples in [lanes](Lane), from which they are collected
+//! while the profile is being made.
 
-#![expect(
-    unsafe_code,
-    reason = "sigaction(2), setitimer(2) and a signal's handler"
-)]
+#![expect(unsafe_code, reason = "sigaction(2) and a signal's handler")]
 
 mod modules;
 mod stack;
+mod timers;
 mod walk;
 
 use std::ffi::{c_int, c_void};
@@ -22,15 +20,19 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::thread;
+use std::time::Duration;
 
 use thiserror::Error;
 
+use self::timers::Timers;
 use self::walk::{Desk, Walker};
 use crate::limits::CPU_FRAMES;
 
-/// A stack that was running when the timer went off.
+/// A stack that was running when a timer went off.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
+    /// How often the timer went off: what ran before it was looked at is taken for this too.
+    pub(super) times: u64,
     /// The thread's name, padded with zeros.
     thread: [u8; THREAD_NAME_BYTES],
     addresses: [usize; CPU_FRAMES],
@@ -58,7 +60,7 @@ impl Sample {
 /// What kept samples from being taken.
 #[derive(Debug, Error)]
 pub(super) enum SamplerError {
-    /// There is one timer in a process.
+    /// There is one handler of the signal in a process.
     #[error("samples are being taken already")]
     Busy,
     /// The kernel refused.
@@ -69,31 +71,42 @@ pub(super) enum SamplerError {
 /// Samples that are being taken. Dropped, that ends.
 pub(super) struct Sampling {
     sampler: &'static Sampler,
+    /// None once it has ended.
+    timers: Option<Timers>,
 }
 
 impl Sampling {
-    /// Begins to take `frequency` samples for each second of CPU time.
+    /// Begins to take a sample each time that a thread has used up `interval` of CPU time.
     ///
     /// # Errors
-    /// Somebody else does, or the kernel refuses the timer or its signal.
-    pub(super) fn start(frequency: i32) -> Result<Self, SamplerError> {
+    /// Somebody else does, or the kernel refuses timers, their signal, or to copy stacks.
+    pub(super) fn start(interval: Duration) -> Result<Self, SamplerError> {
         if TAKEN.swap(true, Ordering::Acquire) {
             return Err(SamplerError::Busy);
         }
         // From here on its end gives it back, also where the kernel refuses something.
-        let this = Self {
+        let mut this = Self {
             sampler: SAMPLER.get_or_init(Sampler::default),
+            timers: None,
         };
+        stack::is_readable()?;
         for lane in &this.sampler.lanes {
             *lane.lock().unwrap_or_else(PoisonError::into_inner) = Some(Lane::default());
         }
         handle_signal()?;
-        set_timer(1_000_000 / i64::from(frequency.max(1)))?;
+        this.timers = Some(Timers::start(interval)?);
         Ok(this)
     }
 
-    /// Takes the samples that have come since, and says how many were lost for want of room.
-    pub(super) fn collect(&mut self, mut each: impl FnMut(&Sample)) -> u64 {
+    /// Takes the samples that have come since, and says how many were lost for want of room. Threads
+    /// that have begun meanwhile are sampled from here on.
+    ///
+    /// # Errors
+    /// The kernel refuses a timer to such a thread.
+    pub(super) fn collect(&mut self, mut each: impl FnMut(&Sample)) -> io::Result<u64> {
+        if let Some(timers) = &mut self.timers {
+            timers.follow()?;
+        }
         let mut samples = Vec::with_capacity(LANE_SAMPLES);
         for lane in &self.sampler.lanes {
             // Let go at once: a thread that is sampled meanwhile goes to another lane.
@@ -102,15 +115,18 @@ impl Sampling {
             }
             samples.drain(..).for_each(|sample| each(&sample));
         }
-        self.sampler.lost.swap(0, Ordering::Relaxed)
+        Ok(self.sampler.lost.swap(0, Ordering::Relaxed))
+    }
+
+    /// Takes no more; what was taken can still be collected.
+    pub(super) fn end(&mut self) {
+        self.timers = None;
     }
 }
 
 impl Drop for Sampling {
     fn drop(&mut self) {
-        if let Err(error) = set_timer(0) {
-            tracing::error!(%error, "the timer of a CPU profile goes on");
-        }
+        self.end();
         for lane in &self.sampler.lanes {
             *lane.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
@@ -128,7 +144,7 @@ static SAMPLER: OnceLock<Sampler> = OnceLock::new();
 
 struct Sampler {
     walker: Walker,
-    /// One a core. The handler only ever tries these locks.
+    /// One for each core that the process has. The handler only ever tries these locks.
     lanes: Box<[Mutex<Option<Lane>>]>,
     lost: AtomicU64,
 }
@@ -163,8 +179,8 @@ impl Default for Lane {
 }
 
 impl Sampler {
-    /// Notes what the signal interrupted. Called in its handler.
-    fn note(&self, interrupted: &libc::ucontext_t) {
+    /// Notes what a timer that has gone off so many times interrupted. Called in the signal's handler.
+    fn note(&self, times: u64, interrupted: &libc::ucontext_t) {
         // SAFETY: there is nothing that it could do wrong.
         let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or_default();
         // The core's own lane unless somebody is at it: it knows the code that runs there.
@@ -177,8 +193,8 @@ impl Sampler {
             };
             match &mut *lane {
                 Some(lane) if lane.samples.len() < LANE_SAMPLES => {
-                    lane.samples
-                        .push(self.walker.sample(interrupted, &mut lane.desk));
+                    let sample = self.walker.sample(interrupted, &mut lane.desk);
+                    lane.samples.push(Sample { times, ..sample });
                     return;
                 }
                 // Full: the next.
@@ -187,7 +203,7 @@ impl Sampler {
                 None => return,
             }
         }
-        self.lost.fetch_add(1, Ordering::Relaxed);
+        self.lost.fetch_add(times, Ordering::Relaxed);
     }
 }
 
@@ -214,32 +230,17 @@ fn handle_signal() -> io::Result<()> {
     }
 }
 
-extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, interrupted: *mut c_void) {
+extern "C" fn on_signal(_: c_int, signal: *mut libc::siginfo_t, interrupted: *mut c_void) {
     // SAFETY: this thread's own. What was interrupted may be about to read it.
     let error = unsafe { *libc::__errno_location() };
+    // SAFETY: it comes from the kernel (`SA_SIGINFO`).
+    let times = unsafe { timers::times(signal) };
     // SAFETY: the kernel hands over the context of what it interrupted, which lives until the
     // handler returns (`SA_SIGINFO`).
     let interrupted = unsafe { interrupted.cast::<libc::ucontext_t>().as_ref() };
     if let (Some(sampler), Some(interrupted)) = (SAMPLER.get(), interrupted) {
-        sampler.note(interrupted);
+        sampler.note(times, interrupted);
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = error };
-}
-
-/// Has the timer go off each time that so many microseconds of CPU time were used; never with 0.
-fn set_timer(microseconds: i64) -> io::Result<()> {
-    let interval = libc::timeval {
-        tv_sec: microseconds / 1_000_000,
-        tv_usec: microseconds % 1_000_000,
-    };
-    let timer = libc::itimerval {
-        it_interval: interval,
-        it_value: interval,
-    };
-    // SAFETY: the value is live, and the one before it is not asked for.
-    match unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }

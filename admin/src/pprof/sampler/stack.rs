@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "process_vm_readv(2)")]
 
-use std::process;
+use std::{io, process};
 
 /// Words of the stack that were copied at once: 2048 (16 KiB), which most stacks lie in.
 const WORDS: usize = 2048;
@@ -72,6 +72,21 @@ impl Stack {
         self.start = address;
         self.length = usize::try_from(copied).unwrap_or_default() / size_of::<u64>();
     }
+}
+
+/// Whether stacks can be read at all. Without them each would end with its innermost function.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(super) fn is_readable() -> io::Result<()> {
+    let word = 0_u64;
+    let read = Stack::default().read((&raw const word).addr() as u64);
+    let refused = io::Error::last_os_error();
+    read.map(drop).ok_or_else(|| {
+        let why =
+            format!("process_vm_readv: {refused}; let the container's seccomp profile allow it");
+        io::Error::new(refused.kind(), why)
+    })
 }
 
 /// Bytes of a word.

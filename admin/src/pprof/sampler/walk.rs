@@ -1,6 +1,8 @@
 //! From the registers of an interrupted thread to the functions that it was in, by the tables of its
 //! modules: code without frame pointers, as libc's, is walked too.
 
+#[cfg(target_arch = "aarch64")]
+use framehop::aarch64::PtrAuthMask;
 use framehop::{
     CacheNative, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder, UnwinderNative,
 };
@@ -34,11 +36,12 @@ impl Walker {
     /// The stack of the calling thread, as a signal interrupted it.
     pub(super) fn sample(&self, interrupted: &libc::ucontext_t, desk: &mut Desk) -> Sample {
         let mut sample = Sample {
+            times: 1,
             thread: thread_name(),
             addresses: [0; CPU_FRAMES],
             depth: 0,
         };
-        let (innermost, registers) = registers(interrupted);
+        let (innermost, registers) = registers(interrupted, self.0.max_known_code_address());
         // It was this thread's or another's before, and is another one now.
         desk.stack.forget();
         let mut read = |address| desk.stack.read(address).ok_or(());
@@ -58,7 +61,7 @@ impl Walker {
 
 #[cfg(target_arch = "x86_64")]
 #[expect(clippy::cast_sign_loss, reason = "registers hold what they hold")]
-fn registers(interrupted: &libc::ucontext_t) -> (u64, UnwindRegsNative) {
+fn registers(interrupted: &libc::ucontext_t, _: u64) -> (u64, UnwindRegsNative) {
     let registers = &interrupted.uc_mcontext.gregs;
     let [instruction, stack, frame] =
         [libc::REG_RIP, libc::REG_RSP, libc::REG_RBP].map(|name| registers[name as usize] as u64);
@@ -68,9 +71,12 @@ fn registers(interrupted: &libc::ucontext_t) -> (u64, UnwindRegsNative) {
     )
 }
 
+/// Return addresses may be signed, in bits that no address of code has (pointer authentication).
 #[cfg(target_arch = "aarch64")]
-fn registers(interrupted: &libc::ucontext_t) -> (u64, UnwindRegsNative) {
+fn registers(interrupted: &libc::ucontext_t, last_code: u64) -> (u64, UnwindRegsNative) {
     let context = &interrupted.uc_mcontext;
     let [frame, link] = [29, 30].map(|number| context.regs[number]);
-    (context.pc, UnwindRegsNative::new(link, context.sp, frame))
+    let signature = PtrAuthMask::from_max_known_address(last_code);
+    let registers = UnwindRegsNative::new_with_ptr_auth_mask(signature, link, context.sp, frame);
+    (context.pc, registers)
 }
