@@ -193,8 +193,8 @@ impl Sampler {
             };
             match &mut *lane {
                 Some(lane) if lane.samples.len() < LANE_SAMPLES => {
-                    let sample = self.walker.sample(interrupted, &mut lane.desk);
-                    lane.samples.push(Sample { times, ..sample });
+                    let sample = self.walker.sample(times, interrupted, &mut lane.desk);
+                    lane.samples.push(sample);
                     return;
                 }
                 // Full: the next.

@@ -33,10 +33,15 @@ pub(super) struct Desk {
 }
 
 impl Walker {
-    /// The stack of the calling thread, as a signal interrupted it.
-    pub(super) fn sample(&self, interrupted: &libc::ucontext_t, desk: &mut Desk) -> Sample {
+    /// The stack of the calling thread, as a timer that has gone off so many times interrupted it.
+    pub(super) fn sample(
+        &self,
+        times: u64,
+        interrupted: &libc::ucontext_t,
+        desk: &mut Desk,
+    ) -> Sample {
         let mut sample = Sample {
-            times: 1,
+            times,
             thread: thread_name(),
             addresses: [0; CPU_FRAMES],
             depth: 0,
