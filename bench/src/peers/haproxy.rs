@@ -10,8 +10,12 @@ use super::{Peer, Role, Wiring, relay_unable};
 use crate::process::{self, Running};
 use crate::scenario::{Case, Front, RouteKey, Upstream};
 
-/// HAProxy in `mode http`.
+/// HAProxy in `mode http`, as it comes.
 pub(crate) struct Haproxy;
+
+/// The same as one would tune it for bodies: buffers of 64 KiB, and bodies that stay in the kernel
+/// where it sees fit (`splice-auto`).
+pub(crate) struct HaproxyTuned;
 
 /// HAProxy in `mode tcp`: part of the floor.
 pub(crate) struct HaproxyTcp;
@@ -34,14 +38,50 @@ impl Peer for Haproxy {
     }
 
     fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        prepare(wiring, &http_config(wiring))
+        prepare(wiring, &http_config(wiring, &Tuning::default()))
     }
 
     fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
-        prepare(wiring, &http_config(wiring))?;
+        prepare(wiring, &http_config(wiring, &Tuning::default()))?;
         running.signal(Signal::USR2)
     }
 }
+
+impl Peer for HaproxyTuned {
+    fn name(&self) -> &'static str {
+        "haproxy-tuned"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn version(&self) -> Result<String> {
+        version()
+    }
+
+    fn unable(&self, case: &Case) -> Option<&'static str> {
+        (case.load.bytes < DEFAULT_BUFFER).then_some("what it is tuned for are larger bodies")
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        let tuning = Tuning {
+            global: "  tune.bufsize 65536\n",
+            defaults: "  option splice-auto\n",
+        };
+        prepare(wiring, &http_config(wiring, &tuning))
+    }
+}
+
+/// What is set beside what comes by default.
+#[derive(Default)]
+struct Tuning {
+    global: &'static str,
+    defaults: &'static str,
+}
+
+/// `tune.bufsize` where nothing is set.
+const DEFAULT_BUFFER: usize = 16 * 1024;
 
 impl Peer for HaproxyTcp {
     fn name(&self) -> &'static str {
@@ -96,17 +136,18 @@ fn prepare(wiring: &Wiring, config: &str) -> Result<Command> {
 
 /// It reserves two descriptors per connection, which some machines refuse; upstream connections are
 /// few here, so it may go on with what it gets.
-fn preamble(wiring: &Wiring, mode: &str) -> String {
+fn preamble(wiring: &Wiring, mode: &str, tuning: &Tuning) -> String {
     let threads = wiring.workers;
+    let Tuning { global, defaults } = tuning;
     format!(
-        "global\n  nbthread {threads}\n  maxconn 16000\n  no strict-limits\n\
+        "global\n  nbthread {threads}\n  maxconn 16000\n  no strict-limits\n{global}\
          defaults\n  mode {mode}\n  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n  \
-         timeout tunnel 1h\n"
+         timeout tunnel 1h\n{defaults}"
     )
 }
 
-fn http_config(wiring: &Wiring) -> String {
-    let mut text = preamble(wiring, "http");
+fn http_config(wiring: &Wiring, tuning: &Tuning) -> String {
+    let mut text = preamble(wiring, "http", tuning);
     let listen = wiring.listen;
     let options = match (&wiring.certificate, wiring.front) {
         (Some(certificate), _) => {
@@ -140,7 +181,7 @@ fn http_config(wiring: &Wiring) -> String {
 }
 
 fn tcp_config(wiring: &Wiring) -> String {
-    let mut text = preamble(wiring, "tcp");
+    let mut text = preamble(wiring, "tcp", &Tuning::default());
     let (listen, origin) = (wiring.listen, wiring.origin);
     let _ = write!(
         text,
@@ -161,7 +202,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().expect("folder");
         for wiring in all_wirings(folder.path()) {
-            for peer in [&Haproxy as &dyn Peer, &HaproxyTcp] {
+            for peer in [&Haproxy as &dyn Peer, &HaproxyTuned, &HaproxyTcp] {
                 let mut command = peer.prepare(&wiring).expect("prepares");
                 let output = command.arg("-c").output().expect("runs");
                 let text = String::from_utf8_lossy(&output.stderr);

@@ -126,6 +126,7 @@ pub(crate) fn all(gateway: &Path, cache: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(relay::Relay(crate::relay::Driver::IoUring)),
         Box::new(haproxy::HaproxyTcp),
         Box::new(haproxy::Haproxy),
+        Box::new(haproxy::HaproxyTuned),
         Box::new(nginx::Nginx),
         Box::new(envoy::Envoy::new(cache)),
         Box::new(pingora::Pingora::new(cache)),

@@ -51,8 +51,8 @@ fn case_blocks(summary: &CaseSummary<'_>) -> Result<Vec<Block>> {
         .collect();
     if !bars.is_empty() {
         let (unit, name) = match metric {
-            Metric::Cpu | Metric::Time | Metric::P50 | Metric::P99 => ("CPU µs per request", "cpu"),
             Metric::RssPerConnection => ("bytes resident per idle connection", "memory"),
+            _ => ("CPU µs per request", "cpu"),
         };
         let floor = summary
             .best(Role::Floor, metric)
@@ -96,8 +96,8 @@ fn is_paced(row: &Row<'_>) -> bool {
 fn table(summary: &CaseSummary<'_>) -> Table {
     let metric = summary.metric();
     let headline = match metric {
-        Metric::Cpu | Metric::Time | Metric::P50 | Metric::P99 => "CPU µs per request",
         Metric::RssPerConnection => "bytes per connection",
+        _ => "CPU µs per request",
     };
     let columns = [
         "proxy",

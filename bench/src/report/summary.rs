@@ -4,7 +4,7 @@ use crate::load::RSS_PER_CONNECTION;
 use crate::peers::Role;
 use crate::record::{Measured, OneTurn, Record, Skipped};
 use crate::scenario::{Case, Loader, Metric};
-use crate::stats::{Ratio, Spread};
+use crate::stats::{Ratio, Spread, count64};
 
 /// All rows of a case.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ fn of_turn(turn: &OneTurn, metric: Metric) -> Option<f64> {
         Metric::Time => Some(turn.rate.recip()),
         Metric::P50 => turn.p50_us,
         Metric::P99 => turn.p99_us,
-        Metric::RssPerConnection => None,
+        Metric::RssPerConnection | Metric::Lost => None,
     }
 }
 
@@ -171,6 +171,7 @@ fn value(measured: &Measured, metric: Metric) -> Option<f64> {
         Metric::P50 => measured.latency.as_ref()?.at(0.5),
         Metric::P99 => measured.latency.as_ref()?.at(0.99),
         Metric::RssPerConnection => measured.extra.get(RSS_PER_CONNECTION).copied(),
+        Metric::Lost => Some(count64(measured.lost)),
     }
 }
 

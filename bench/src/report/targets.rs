@@ -92,6 +92,8 @@ fn judge_one(
     let theirs = other_side(summaries, summary, target, ours);
     let ratio = match (&target.against, theirs) {
         _ if !ours.is_good() => None,
+        // What is lost in one run is lost, however good the others are.
+        (None, _) if target.metric == Metric::Lost => ours.spread(target.metric).map(worst),
         (None, _) => ours.spread(target.metric).map(absolute),
         (Some(_), Some((row, true))) => ours.ratio(row, target.metric),
         (Some(_), Some((row, false))) => unpaired(ours, row, target.metric),
@@ -119,7 +121,9 @@ fn other_side<'a>(
         return Some((other.row(ours.peer)?, other.case.id == summary.case.id));
     }
     if let Some(case) = against.strip_prefix("floor:") {
-        return Some((named(case)?.best(Role::Floor, target.metric)?, false));
+        let other = named(case)?;
+        let row = other.best(Role::Floor, target.metric)?;
+        return Some((row, other.case.id == summary.case.id));
     }
     let row = match against {
         "floor" => summary.best(Role::Floor, target.metric),
@@ -142,6 +146,14 @@ fn absolute(spread: crate::stats::Spread) -> Ratio {
     }
 }
 
+fn worst(spread: crate::stats::Spread) -> Ratio {
+    absolute(crate::stats::Spread {
+        median: spread.max,
+        min: spread.max,
+        ..spread
+    })
+}
+
 fn wording(target: &Target, found: Option<&str>) -> String {
     let what = match target.metric {
         Metric::Cpu => "CPU",
@@ -149,11 +161,16 @@ fn wording(target: &Target, found: Option<&str>) -> String {
         Metric::P50 => "p50",
         Metric::P99 => "p99",
         Metric::RssPerConnection => "memory per idle connection",
+        Metric::Lost => "requests lost",
+    };
+    let unit = match target.metric {
+        Metric::RssPerConnection => " bytes",
+        _ => "",
     };
     let factor = target.factor;
     let found = found.map(|peer| format!(" ({peer})")).unwrap_or_default();
     match target.against.as_deref() {
-        None => format!("{what} at most {factor} bytes"),
+        None => format!("{what} at most {factor}{unit}"),
         Some("floor") => format!("{what} at most {factor} × the floor{found}"),
         Some("peers") => format!("{what} at most {factor} × the best other proxy{found}"),
         Some(other) => match (other.strip_prefix("floor:"), other.strip_prefix("case:")) {

@@ -68,6 +68,10 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         run: |times| select(times, 5_000, by_host),
     },
     Subject {
+        name: "select_of_1_prefix",
+        run: |times| select(times, 1, by_prefix),
+    },
+    Subject {
         name: "select_of_5000_prefixes",
         run: |times| select(times, 5_000, by_prefix),
     },
