@@ -14,7 +14,7 @@ use crate::scenario::{Case, Front, RouteKey, Upstream};
 pub(crate) struct Haproxy;
 
 /// The same as one would tune it for bodies: buffers of 64 KiB, and bodies that stay in the kernel
-/// where it sees fit (`splice-auto`).
+/// where they can (`splice-request`, `splice-response`).
 pub(crate) struct HaproxyTuned;
 
 /// HAProxy in `mode tcp`: part of the floor.
@@ -67,7 +67,7 @@ impl Peer for HaproxyTuned {
     fn prepare(&self, wiring: &Wiring) -> Result<Command> {
         let tuning = Tuning {
             global: "  tune.bufsize 65536\n",
-            defaults: "  option splice-auto\n",
+            defaults: "  option splice-request\n  option splice-response\n",
         };
         prepare(wiring, &http_config(wiring, &tuning))
     }
