@@ -258,6 +258,7 @@ mod tests {
         profile.collect().expect("they get timers");
         known.wait();
         while !spenders.iter().all(thread::JoinHandle::is_finished) {
+            // As often as the endpoint looks: samples must not lie until there is no room.
             thread::sleep(PROFILE_PAUSE);
             profile.collect().expect("samples");
         }
