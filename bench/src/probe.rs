@@ -151,9 +151,12 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// Whether a GET in the clear is answered with 200.
-pub(crate) fn serves(address: SocketAddr, host: &str, path: &str) -> bool {
-    answer(address, host, path).is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "))
+/// A GET in the clear that has to be answered with 200.
+pub(crate) fn serves(address: SocketAddr, host: &str, path: &str) -> Result<()> {
+    let answer = answer(address, host, path)?;
+    let status = answer.lines().next().unwrap_or_default();
+    ensure!(status.starts_with("HTTP/1.1 200 "), "it answers {status}");
+    Ok(())
 }
 
 fn answer(address: SocketAddr, host: &str, path: &str) -> Result<String> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::load::{Aim, Load, Turn};
 use crate::peers::{Peer, Wiring};
@@ -147,30 +147,30 @@ impl<'a> Subject<'a> {
             }
             _ => bail!("{} changes no routes", self.case.name()),
         };
-        let deadline = Instant::now() + START;
-        while !probe::serves(self.wiring.listen, &host, &path) {
-            self.running.check_alive().context("it fell at a change")?;
-            ensure!(
-                Instant::now() < deadline,
-                "its change of configuration does not show after {START:?}"
-            );
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(())
+        self.poll("its change of configuration does not show", |subject| {
+            probe::serves(subject.wiring.listen, &host, &path)
+        })
     }
 
-    /// Until it gives the right answer; listening alone is not readiness.
+    /// Until it gives the right answer, whose size it returns; listening alone is not readiness.
     fn wait_until_right(&mut self) -> Result<usize> {
+        self.poll("no right answer came", |subject| {
+            probe::ask_once(subject.aim())
+        })
+    }
+
+    /// Asks again and again, for as long as it lives and until it answers.
+    fn poll<T>(&mut self, what_is_wrong: &str, ask: impl Fn(&Self) -> Result<T>) -> Result<T> {
         let deadline = Instant::now() + START;
         loop {
-            let error = match probe::ask_once(self.aim()) {
-                Ok(size) => return Ok(size),
+            let error = match ask(self) {
+                Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            self.running.check_alive().context("it does not start")?;
+            self.running.check_alive().context("it does not run")?;
             if Instant::now() > deadline {
                 let words = self.running.last_words();
-                return Err(error.context(format!("no right answer came in {START:?} ({words})")));
+                return Err(error.context(format!("{what_is_wrong} in {START:?} ({words})")));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
