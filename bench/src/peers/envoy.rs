@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::{Peer, Role, Wiring};
-use crate::process;
+use crate::process::{self, Running};
 use crate::scenario::{Case, Front, RouteKey, Upstream};
 
 /// Envoy in the virtual environment that `bench/peers/install.sh envoy` makes.
@@ -43,12 +43,12 @@ impl Peer for Envoy {
         Ok(told.unwrap_or("unknown").to_owned())
     }
 
-    fn unable(&self, case: &Case) -> Option<&'static str> {
-        case.churn_ms
-            .map(|_| "takes changes over xDS only, which this harness does not serve")
+    fn unable(&self, _case: &Case) -> Option<&'static str> {
+        None
     }
 
     fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        wiring.write(ROUTES, &routes(wiring))?;
         let path = wiring.write("envoy.yaml", &config(wiring))?;
         let mut command = Command::new(&self.binary);
         command.arg("-c").arg(path);
@@ -56,6 +56,24 @@ impl Peer for Envoy {
         command.args(["--log-level", "error", "--disable-hot-restart"]);
         Ok(command)
     }
+
+    fn reload(&self, wiring: &Wiring, _running: &Running) -> Result<()> {
+        // The file is watched.
+        wiring.write(ROUTES, &routes(wiring))?;
+        Ok(())
+    }
+}
+
+/// Routes come by the route discovery service, from a file: Envoy takes changes in no other way.
+const ROUTES: &str = "routes.yaml";
+
+fn routes(wiring: &Wiring) -> String {
+    format!(
+        "version_info: \"{}\"\nresources:\n- \"@type\": type.googleapis.com/envoy.config.route.v3.RouteConfiguration\n  \
+         name: routes\n  virtual_hosts:\n{}",
+        wiring.generation,
+        virtual_hosts(wiring),
+    )
 }
 
 fn config(wiring: &Wiring) -> String {
@@ -70,7 +88,8 @@ fn config(wiring: &Wiring) -> String {
     };
     let limits = "{max_connections: 1000000, max_pending_requests: 1000000, max_requests: 1000000}";
     format!(
-        "static_resources:\n  listeners:\n  - address: {{socket_address: {{address: {}, port_value: {}}}}}\n    \
+        "node: {{id: bench, cluster: bench}}\n\
+         static_resources:\n  listeners:\n  - address: {{socket_address: {{address: {}, port_value: {}}}}}\n    \
          filter_chains:\n    - filters:\n      - name: envoy.filters.network.http_connection_manager\n        \
          typed_config:\n          \
          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager\n          \
@@ -78,7 +97,8 @@ fn config(wiring: &Wiring) -> String {
          stream_idle_timeout: 0s\n          upgrade_configs: [{{upgrade_type: websocket}}]\n          \
          http_filters:\n          - name: envoy.filters.http.router\n            typed_config: \
          {{\"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}\n          \
-         route_config:\n            virtual_hosts:\n{}{}  clusters:\n  - name: origin\n    type: STATIC\n    \
+         rds: {{route_config_name: routes, config_source: {{resource_api_version: V3, \
+         path_config_source: {{path: \"{}\"}}}}}}\n{}  clusters:\n  - name: origin\n    type: STATIC\n    \
          circuit_breakers: {{thresholds: [{limits}]}}\n    \
          typed_extension_protocol_options:\n      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:\n        \
          \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n        \
@@ -87,7 +107,7 @@ fn config(wiring: &Wiring) -> String {
          {{address: {{socket_address: {{address: {}, port_value: {}}}}}}}}}]}}]\n",
         listen.ip(),
         listen.port(),
-        virtual_hosts(wiring),
+        wiring.folder.join(ROUTES).display(),
         transport_socket(wiring),
         origin.ip(),
         origin.port(),
@@ -99,7 +119,7 @@ fn virtual_hosts(wiring: &Wiring) -> String {
     let mut host = |name: &str, domain: &str, routes: &str| {
         let _ = writeln!(
             text,
-            "            - {{name: \"{name}\", domains: [\"{domain}\"], routes: [{routes}]}}"
+            "  - {{name: \"{name}\", domains: [\"{domain}\"], routes: [{routes}]}}"
         );
     };
     match wiring.routes.by {
