@@ -7,14 +7,15 @@ use anyhow::Result;
 
 use crate::procfs::Machine;
 
-/// Waits until the machine is idle, at most `patience`.
-pub(crate) fn wait_for_quiet(patience: Duration) -> Result<()> {
+/// Waits until the machine is idle, at most `patience`; what disturbs it still, if anything does.
+pub(crate) fn wait_for_quiet(patience: Duration) -> Result<Option<Noise>> {
     let deadline = Instant::now() + patience;
     loop {
         let window = Window::open(0)?;
         std::thread::sleep(SAMPLE);
-        if window.close(0)?.is_none() || Instant::now() >= deadline {
-            return Ok(());
+        let noise = window.close(0)?;
+        if noise.is_none() || Instant::now() >= deadline {
+            return Ok(noise);
         }
     }
 }

@@ -65,6 +65,20 @@ pub(crate) struct Settings {
     pub(crate) quick: bool,
 }
 
+impl Settings {
+    /// Whether runs were made in the same way, but for how many and how long they are: each says
+    /// that itself.
+    fn same_way(&self, other: &Self) -> bool {
+        let how = |settings: &Self| Self {
+            rounds: 0,
+            seconds: 0,
+            quick: false,
+            ..settings.clone()
+        };
+        how(self) == how(other)
+    }
+}
+
 /// A peer that was there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PeerInfo {
@@ -182,6 +196,12 @@ impl Record {
         if self.machine.cpu != newer.machine.cpu || self.machine.kernel != newer.machine.kernel {
             bail!("records of two machines do not go into one report");
         }
+        if !self.settings.same_way(&newer.settings) {
+            bail!(
+                "records go into one report if they were made with the same origin, cores, slice and \
+                 warm-up: measure one of them again"
+            );
+        }
         let replaced = |case: &str| newer.runs.iter().any(|run| run.case == case);
         self.runs.retain(|run| !replaced(&run.case));
         self.skipped
@@ -207,4 +227,59 @@ pub(crate) fn newest(folder: &Path) -> Result<PathBuf> {
         .filter(|p| p.extension().is_some_and(|e| e == "json"))
         .max()
         .with_context(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(case: &str, slice_ms: u64, rounds: usize) -> Record {
+        let run = |round| Run {
+            case: case.to_owned(),
+            peer: "nginx".to_owned(),
+            round,
+            result: Ok(Measured::default()),
+        };
+        Record {
+            started: 0,
+            machine: Machine {
+                cpu: "some".to_owned(),
+                cores: 2,
+                memory: 0,
+                kernel: "6".to_owned(),
+                congestion_control: "bbr".to_owned(),
+                tools: BTreeMap::new(),
+            },
+            settings: Settings {
+                rounds,
+                seconds: 1,
+                slice_ms,
+                warm_up: 1,
+                origin: "glommio".to_owned(),
+                proxy_cores: vec![1],
+                load_cores: vec![0],
+                quick: false,
+            },
+            peers: Vec::new(),
+            skipped: Vec::new(),
+            runs: (0..rounds).map(run).collect(),
+        }
+    }
+
+    #[test]
+    fn a_later_record_replaces_the_cases_it_has() {
+        let mut all = record("S1", 250, 3);
+        all.absorb(record("S2", 250, 2)).expect("another case");
+        all.absorb(record("S1", 250, 10)).expect("the same again");
+        let rounds = |case| all.runs.iter().filter(|run| run.case == case).count();
+        assert_eq!((rounds("S1"), rounds("S2")), (10, 2));
+    }
+
+    #[test]
+    fn records_made_in_different_ways_are_not_mixed() {
+        let mut all = record("S1", 250, 3);
+        let error = all.absorb(record("S2", 500, 3)).expect_err("other slices");
+        assert!(error.to_string().contains("slice"), "{error}");
+        assert_eq!(all.runs.len(), 3);
+    }
 }

@@ -42,7 +42,11 @@ pub(crate) fn round(
     method: &Method,
     number: usize,
 ) -> Result<Vec<Result<Measured, String>>> {
-    noise::wait_for_quiet(method.patience)?;
+    if let Some(noise) = noise::wait_for_quiet(method.patience)? {
+        say(&format!(
+            "     the machine is not quiet ({noise}): measuring all the same, and marking what that disturbs"
+        ));
+    }
     let folder = tempfile::tempdir()?;
     // On a thread of its own, pinned with all that it starts to the cores of the load.
     std::thread::scope(|scope| {

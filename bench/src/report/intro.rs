@@ -1,5 +1,7 @@
 //! The first parts of a report: what was reached, on what, and how it was measured.
 
+use std::collections::BTreeMap;
+
 use super::document::{Block, Table, Tone};
 use super::plots::figure;
 use super::summary::CaseSummary;
@@ -139,6 +141,10 @@ fn machine(record: &Record) -> Table {
 
 fn method(record: &Record) -> Vec<String> {
     let settings = &record.settings;
+    let measured = record
+        .runs
+        .iter()
+        .filter_map(|run| run.result.as_ref().ok());
     vec![
         format!(
             "Proxy on core {:?} with one worker per core used, load and origin ({}) on {:?}, all \
@@ -152,7 +158,10 @@ fn method(record: &Record) -> Vec<String> {
              ready, with the connections of their own load, and take turns of {} ms (some \
              scenarios: longer) in a rotating order until each has been measured for {} s; one at \
              a time has a load. Tables show medians with minimum and maximum.",
-            settings.rounds, settings.warm_up, settings.slice_ms, settings.seconds
+            range(rounds_of_cases(record)),
+            settings.warm_up,
+            settings.slice_ms,
+            range(measured.map(|run| whole(run.seconds)))
         ),
         format!(
             "Comparisons divide runs of the same round; from {PAIRS_FOR_INTERVAL} rounds on they \
@@ -173,4 +182,47 @@ fn method(record: &Record) -> Vec<String> {
             .to_owned(),
         "The floor is the best bare TCP relay present in the same rounds.".to_owned(),
     ]
+}
+
+/// How many rounds each case had: records of several runs may be in one.
+fn rounds_of_cases(record: &Record) -> impl Iterator<Item = usize> {
+    let mut last = BTreeMap::new();
+    for run in &record.runs {
+        let rounds = last.entry(run.case.as_str()).or_insert(0);
+        *rounds = (*rounds).max(run.round + 1);
+    }
+    last.into_values()
+}
+
+/// `3`, or `3 to 10`.
+fn range(numbers: impl Iterator<Item = usize>) -> String {
+    let (least, most) = numbers.fold((usize::MAX, 0), |(least, most), number| {
+        (least.min(number), most.max(number))
+    });
+    if least < most {
+        format!("{least} to {most}")
+    } else {
+        most.to_string()
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "seconds of a run, which are few"
+)]
+fn whole(seconds: f64) -> usize {
+    seconds.round() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn a_range_is_one_number_where_all_are_the_same() {
+        assert_eq!(range([3, 3].into_iter()), "3");
+        assert_eq!(range([10, 3, 5].into_iter()), "3 to 10");
+        assert_eq!(range(std::iter::empty()), "0");
+    }
 }
