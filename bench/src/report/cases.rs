@@ -200,7 +200,11 @@ fn growth(scenario: &[CaseSummary<'_>]) -> Result<Vec<Block>> {
                 }
             }
         }
-        lines.retain(|_, points| points.len() > 1);
+        // Variants may differ in something else.
+        lines.retain(|_, points| {
+            let first = points.first().map(|(x, _)| *x).unwrap_or_default();
+            points.iter().any(|(x, _)| x.total_cmp(&first).is_ne())
+        });
         if let (Some(summary), false) = (scenario.first(), lines.is_empty()) {
             let lines: Vec<_> = lines
                 .into_iter()
