@@ -1,0 +1,164 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cluster::component::Component;
+use crate::cluster::place::Place;
+
+/// A Kubernetes cluster on this machine, and the tests that run on it.
+#[derive(Debug, Parser)]
+#[command(name = "e2e", version)]
+pub(crate) struct Cli {
+    /// Which cluster; clusters of different names run side by side.
+    #[arg(long, global = true, default_value = "default", env = "E2E_CLUSTER")]
+    pub(crate) name: String,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build the cluster's programs and images, which `up` also does where they are missing.
+    Build,
+    /// Build an image of ours as an archive that `load`, `docker load` and `kind load` take.
+    Image {
+        /// `gateway`.
+        program: String,
+        /// The Cargo profile: `release` is what ships, `e2e` builds faster.
+        #[arg(long, default_value = "release")]
+        profile: String,
+    },
+    /// Start a cluster, and wait until its nodes are Ready.
+    Up {
+        #[arg(long, default_value = "1", value_parser = clap::value_parser!(u8).range(1..=9))]
+        nodes: u8,
+    },
+    /// Run a command where the cluster can be reached, with KUBECONFIG and PATH set.
+    Exec {
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Load images into every node: archives, or names of images of ours, which are built.
+    Load {
+        #[arg(required = true)]
+        images: Vec<String>,
+    },
+    /// Print what a component has logged.
+    Logs(LogsArgs),
+    /// Stop a component, until `start`.
+    Stop(StopArgs),
+    /// Start a component that was stopped or has ended.
+    Start(ComponentArgs),
+    /// Change the network between the nodes.
+    Network {
+        #[command(subcommand)]
+        condition: Condition,
+    },
+    /// Remove the cluster and everything of it but its logs; does nothing where there is none.
+    Down,
+    /// Run the tests, on the cluster that is up or else on one of their own.
+    Test(TestArgs),
+    /// Run the components of a node, or of the network between them.
+    #[command(hide = true)]
+    Supervise {
+        place: Place,
+        /// In the namespaces of the place, which are made first otherwise.
+        #[arg(long)]
+        inside: bool,
+    },
+    /// Give Services of type LoadBalancer their addresses.
+    #[command(hide = true)]
+    LoadBalancer,
+    /// Delay and drop packets between the nodes.
+    #[command(hide = true)]
+    Emulate {
+        #[arg(value_parser = parse_millis)]
+        delay: Duration,
+        loss: u8,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ComponentArgs {
+    pub(crate) component: Component,
+    /// Of which node, where each has one.
+    #[arg(long, default_value = "0")]
+    pub(crate) node: u8,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    #[command(flatten)]
+    pub(crate) component: ComponentArgs,
+    /// Go on as more is logged.
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    #[command(flatten)]
+    pub(crate) component: ComponentArgs,
+    /// By SIGKILL, as in a crash.
+    #[arg(long)]
+    pub(crate) kill: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Condition {
+    /// Drop every packet between nodes; the client still reaches each.
+    Cut,
+    /// Deliver each packet between nodes this much later.
+    Delay {
+        /// For example `50ms`.
+        #[arg(value_parser = parse_millis)]
+        by: Duration,
+    },
+    /// Drop this share of the packets between nodes.
+    Loss {
+        /// For example `10%`.
+        #[arg(value_parser = parse_percent)]
+        share: u8,
+    },
+    /// Undo all of the above.
+    Heal,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TestArgs {
+    /// Run the tests whose names contain this.
+    #[arg(default_value = "")]
+    pub(crate) filter: String,
+    /// On the cluster that KUBECONFIG names. Load the images there first, or name them in
+    /// `E2E_GATEWAY_IMAGE` and `E2E_ECHO_IMAGE`.
+    #[arg(long)]
+    pub(crate) existing: bool,
+    /// Name the tests and run none.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Leave a cluster up that was started for the tests.
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+fn parse_millis(text: &str) -> Result<Duration, String> {
+    let digits = text.strip_suffix("ms").unwrap_or(text);
+    let millis: u64 = digits
+        .parse()
+        .map_err(|_| format!("'{text}' is no time such as 50ms"))?;
+    if millis > 10_000 {
+        return Err(format!("'{text}' is more than 10000ms"));
+    }
+    Ok(Duration::from_millis(millis))
+}
+
+fn parse_percent(text: &str) -> Result<u8, String> {
+    let digits = text.strip_suffix('%').unwrap_or(text);
+    match digits.parse() {
+        Ok(percent @ 0..=100) => Ok(percent),
+        _ => Err(format!("'{text}' is no share such as 10%")),
+    }
+}

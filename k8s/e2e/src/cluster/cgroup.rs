@@ -1,0 +1,299 @@
+//! The cgroups of a cluster: every process of it is in one, which is how `down` finds them all, after
+//! whatever crash.
+//!
+//! In version 1 each hierarchy has its own tree of the same names; in version 2 there is one.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What kubelet asks for.
+const CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "memory", "pids"];
+
+/// How long processes have to end after SIGKILL: some write back what is in memory first.
+const KILL_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The hierarchies of this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Hierarchies {
+    roots: Vec<PathBuf>,
+    unified: bool,
+}
+
+impl Hierarchies {
+    pub(crate) fn of_machine() -> Result<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo")
+            .context("cannot read /proc/self/mountinfo")?;
+        // Something else may be mounted over a hierarchy since.
+        let is_there = |found: &Self| {
+            found
+                .roots
+                .iter()
+                .all(|root| root.join("cgroup.procs").exists())
+        };
+        let Some(found) = Self::parse(&mounts).filter(is_there) else {
+            bail!(
+                "the machine has no cgroup controllers ({}) that pods can be put under: mount cgroup2 at /sys/fs/cgroup",
+                CONTROLLERS.join(", ")
+            );
+        };
+        Ok(found)
+    }
+
+    /// From the lines of `mountinfo`: version 1 where a controller that is needed is mounted so.
+    fn parse(mounts: &str) -> Option<Self> {
+        let mut roots = Vec::new();
+        let mut unified = None;
+        let mut controllers = String::new();
+        for line in mounts.lines() {
+            let (place, source) = line.split_once(" - ")?;
+            let path = PathBuf::from(place.split(' ').nth(4)?);
+            let mut source = source.split(' ');
+            match source.next()? {
+                "cgroup" if !roots.contains(&path) => {
+                    controllers.push(',');
+                    controllers.push_str(source.next_back()?);
+                    roots.push(path);
+                }
+                "cgroup2" => unified = Some(path),
+                _ => {}
+            }
+        }
+        let has = |name: &str| controllers.split(',').any(|controller| controller == name);
+        if CONTROLLERS.into_iter().all(has) {
+            // Without controllers, but container runtimes make cgroups there as well.
+            roots.extend(unified);
+            return Some(Self {
+                roots,
+                unified: false,
+            });
+        }
+        let root = unified.filter(|_| roots.is_empty())?;
+        Some(Self {
+            roots: vec![root],
+            unified: true,
+        })
+    }
+
+    /// Makes a cgroup, and those above it, able to hold processes with every controller.
+    pub(crate) fn create(&self, path: &str) -> Result<()> {
+        for root in &self.roots {
+            let mut folder = root.clone();
+            for part in Path::new(path) {
+                if self.unified {
+                    delegate(&folder)?;
+                }
+                folder.push(part);
+                fs::create_dir_all(&folder)
+                    .with_context(|| format!("cannot create cgroup {}", folder.display()))?;
+                inherit_cpuset(&folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves this process into a cgroup, and so all that it starts.
+    pub(crate) fn enter(&self, path: &str) -> Result<()> {
+        for root in &self.roots {
+            let file = root.join(path).join("cgroup.procs");
+            fs::write(&file, "0").with_context(|| format!("cannot enter {}", file.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Kills all processes in a cgroup and those below it, and removes them. Nothing happens where
+    /// there is none.
+    pub(crate) fn remove(&self, path: &str) -> Result<()> {
+        let deadline = Instant::now() + KILL_PATIENCE;
+        loop {
+            let left = self.processes(path);
+            if left.is_empty() {
+                break;
+            }
+            if Instant::now() > deadline {
+                bail!("processes {left:?} of {path} do not end, although they were killed");
+            }
+            for pid in left.into_iter().filter_map(Pid::from_raw) {
+                // It may have ended just now.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        for root in &self.roots {
+            remove_tree(&root.join(path), deadline)?;
+        }
+        Ok(())
+    }
+
+    /// The processes in a cgroup and those below it.
+    pub(crate) fn processes(&self, path: &str) -> BTreeSet<i32> {
+        let mut found = BTreeSet::new();
+        for root in &self.roots {
+            collect_processes(&root.join(path), &mut found);
+        }
+        found
+    }
+
+    /// The folders of a cgroup that exist.
+    pub(crate) fn folders(&self, path: &str) -> Vec<PathBuf> {
+        let folders = self.roots.iter().map(|root| root.join(path));
+        folders.filter(|folder| folder.exists()).collect()
+    }
+}
+
+/// Version 2: what is below a cgroup has only the controllers that it hands down.
+fn delegate(folder: &Path) -> Result<()> {
+    let file = folder.join("cgroup.subtree_control");
+    for controller in CONTROLLERS.into_iter().chain(["io"]) {
+        let written = fs::write(&file, format!("+{controller}"));
+        if controller != "io" {
+            written.with_context(|| {
+                format!(
+                    "cannot hand {controller} down in {}: e2e must not run in a cgroup of its own namespace that has processes",
+                    file.display()
+                )
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Version 1: no process can enter a cgroup without CPUs and memory nodes.
+fn inherit_cpuset(folder: &Path) -> Result<()> {
+    for name in ["cpuset.cpus", "cpuset.mems"] {
+        let file = folder.join(name);
+        let Ok(text) = fs::read_to_string(&file) else {
+            continue;
+        };
+        let above = folder.parent().map(|parent| parent.join(name));
+        if let Some(above) = above.filter(|above| text.trim().is_empty() && above.exists()) {
+            let inherited = fs::read_to_string(&above)
+                .with_context(|| format!("cannot read {}", above.display()))?;
+            fs::write(&file, inherited.trim())
+                .with_context(|| format!("cannot write {}", file.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn collect_processes(folder: &Path, found: &mut BTreeSet<i32>) {
+    if let Ok(text) = fs::read_to_string(folder.join("cgroup.procs")) {
+        found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+    }
+    for child in subfolders(folder) {
+        collect_processes(&child, found);
+    }
+}
+
+fn subfolders(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let folders = entries.flatten().map(|entry| entry.path());
+    folders.filter(|path| path.is_dir()).collect()
+}
+
+/// Depth first, as only an empty cgroup can be removed.
+fn remove_tree(folder: &Path, deadline: Instant) -> Result<()> {
+    for child in subfolders(folder) {
+        remove_tree(&child, deadline)?;
+    }
+    loop {
+        match fs::remove_dir(folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // The kernel is not done with a process that has ended.
+            Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("cannot remove cgroup {}", folder.display()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VERSION_1: &str = "\
+31 30 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+32 31 0:27 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+33 31 0:28 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
+34 31 0:29 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+35 31 0:30 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+36 31 0:31 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd
+37 31 0:32 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+    const VERSION_2: &str =
+        "31 30 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+
+    #[test]
+    fn version_1_has_a_tree_for_each_controller_and_one_without() {
+        let found = Hierarchies::parse(VERSION_1).expect("controllers are mounted");
+        assert!(!found.unified);
+        let names: Vec<_> = found
+            .roots
+            .iter()
+            .filter_map(|root| root.file_name())
+            .collect();
+        assert_eq!(
+            names,
+            ["cpu", "cpuset", "memory", "pids", "systemd", "unified"]
+        );
+    }
+
+    #[test]
+    fn version_2_has_one_tree() {
+        let found = Hierarchies::parse(VERSION_2).expect("cgroup2 is mounted");
+        assert!(found.unified);
+        assert_eq!(found.roots, [PathBuf::from("/sys/fs/cgroup")]);
+    }
+
+    #[test]
+    fn a_machine_without_controllers_is_told_from_both() {
+        let without = "31 30 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+                       32 31 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
+        assert!(Hierarchies::parse(without).is_none());
+    }
+
+    #[test]
+    fn version_2_hands_controllers_down_to_each_level() {
+        let root = tempfile::tempdir().expect("a folder");
+        let hierarchies = Hierarchies {
+            roots: vec![root.path().to_owned()],
+            unified: true,
+        };
+        hierarchies.create("e2e-a/node-0").expect("created");
+        for level in ["", "e2e-a"] {
+            let file = root.path().join(level).join("cgroup.subtree_control");
+            // A plain file keeps the last line that was written to it.
+            assert_eq!(fs::read_to_string(file).expect("written"), "+io");
+        }
+        assert!(
+            !root
+                .path()
+                .join("e2e-a/node-0/cgroup.subtree_control")
+                .exists()
+        );
+    }
+
+    #[test]
+    fn removing_what_is_not_there_does_nothing() {
+        let root = tempfile::tempdir().expect("a folder");
+        let hierarchies = Hierarchies {
+            roots: vec![root.path().to_owned()],
+            unified: false,
+        };
+        hierarchies.remove("e2e-none").expect("nothing to do");
+        hierarchies.create("e2e-a/node-0").expect("created");
+        hierarchies.remove("e2e-a").expect("removed");
+        assert!(hierarchies.folders("e2e-a").is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! What a supervisor is told and asks: one line of JSON each way, over a unix socket in the folder of
+//! its place.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::component::Component;
+
+/// Between a request and its answer, which takes microseconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Request {
+    Start(Component),
+    Signal(Component, i32),
+    Status,
+}
+
+/// The state of the components after the request, or why it was refused.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reply {
+    Components(BTreeMap<Component, State>),
+    Refused(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum State {
+    Running,
+    Ended(String),
+}
+
+pub(super) fn socket(folder: &Path) -> PathBuf {
+    folder.join("control")
+}
+
+/// Whether a supervisor runs in the place of this folder.
+pub(super) fn is_there(folder: &Path) -> bool {
+    UnixStream::connect(socket(folder)).is_ok()
+}
+
+/// The process of a place's supervisor: the kernel knows it of the socket.
+pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
+    let stream = connect(folder)?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream)
+        .context("cannot tell the process of a supervisor")?;
+    Ok(peer.pid.as_raw_pid())
+}
+
+/// Tells a supervisor something, and returns how its components fare.
+pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component, State>> {
+    let mut stream = connect(folder)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut line = serde_json::to_string(request).context("a request is JSON")?;
+    line.push('\n');
+    stream
+        .write_all(line.as_bytes())
+        .context("cannot write to a supervisor")?;
+    let mut answer = String::new();
+    BufReader::new(stream)
+        .read_line(&mut answer)
+        .context("a supervisor does not answer")?;
+    match serde_json::from_str(&answer).context("a supervisor's answer is malformed")? {
+        Reply::Components(components) => Ok(components),
+        Reply::Refused(reason) => bail!("{reason}"),
+    }
+}
+
+fn connect(folder: &Path) -> Result<UnixStream> {
+    UnixStream::connect(socket(folder)).with_context(|| {
+        format!(
+            "cannot reach the supervisor of {}: see its log, or start the cluster anew",
+            folder.display()
+        )
+    })
+}

@@ -1,0 +1,97 @@
+//! Where programs, images, clusters and logs are kept: in one folder outside the tree.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The folder that everything is kept in.
+#[derive(Debug, Clone)]
+pub(crate) struct Home {
+    root: PathBuf,
+}
+
+impl Home {
+    /// `$E2E_HOME`, or `gateway-e2e` in the user's folder for caches.
+    pub(crate) fn of_user() -> Result<Self> {
+        let root = match env::var_os("E2E_HOME") {
+            Some(path) => PathBuf::from(path),
+            None => user_caches()?.join("gateway-e2e"),
+        };
+        Self::at(&root)
+    }
+
+    fn at(root: &Path) -> Result<Self> {
+        // Nodes have folders of their own in these places, which hide those of the machine.
+        for hidden in ["/run", "/var/lib", "/var/log"] {
+            if root.starts_with(hidden) {
+                bail!(
+                    "{} is below {hidden}, which nodes of a cluster cannot see: set E2E_HOME to another folder",
+                    root.display()
+                );
+            }
+        }
+        fs::create_dir_all(root).with_context(|| {
+            format!(
+                "cannot create {}: set E2E_HOME to another folder",
+                root.display()
+            )
+        })?;
+        let root =
+            fs::canonicalize(root).with_context(|| format!("cannot resolve {}", root.display()))?;
+        Ok(Self { root })
+    }
+
+    /// The folder itself.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.root
+    }
+
+    /// Built programs, a folder for each state of each Go module.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.root.join("programs")
+    }
+
+    /// Built images, as archives.
+    pub(crate) fn images(&self) -> PathBuf {
+        self.root.join("images")
+    }
+
+    /// What Cargo builds for images: with other flags than the tree's own target folder.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.root.join("target")
+    }
+
+    /// The files of running clusters.
+    pub(crate) fn clusters(&self) -> PathBuf {
+        self.root.join("clusters")
+    }
+
+    /// The logs of a cluster's components, which outlive it.
+    pub(crate) fn logs(&self, cluster: &str) -> PathBuf {
+        self.root.join("logs").join(cluster)
+    }
+}
+
+fn user_caches() -> Result<PathBuf> {
+    if let Some(path) = env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+        return Ok(PathBuf::from(path));
+    }
+    match env::var_os("HOME").filter(|path| !path.is_empty()) {
+        Some(path) => Ok(Path::new(&path).join(".cache")),
+        None => bail!(
+            "neither HOME nor E2E_HOME is set: set E2E_HOME to a folder for the cluster's files"
+        ),
+    }
+}
+
+/// The root of this repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// The folder of this crate.
+pub(crate) fn sources() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}

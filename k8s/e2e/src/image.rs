@@ -1,0 +1,299 @@
+//! Images: built by buildah from the Dockerfiles that users build from, as archives that every engine
+//! loads.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use ring::digest::{Context as Digest, SHA256};
+
+use crate::home::{self, Home};
+use crate::process;
+use crate::programs::{self, hex, short_hex};
+
+/// The reference of the echo backend in pods.
+pub(crate) const ECHO: &str = "localhost/echo:1";
+
+/// The images that pods of any test need, and the module each program is from.
+const BACKENDS: [(&str, &str); 2] = [("pause", "localhost/pause:1"), ("echo", ECHO)];
+
+/// The Cargo profile of images in tests: fast to build, and without debug information.
+pub(crate) const TEST_PROFILE: &str = "e2e";
+
+/// Programs of ours that there are images of.
+const PROGRAMS: [(&str, &str); 1] = [("gateway", "proxy")];
+
+/// An image of ours, built.
+pub(crate) struct Image {
+    pub(crate) reference: String,
+    pub(crate) archive: PathBuf,
+    program: PathBuf,
+}
+
+impl Image {
+    /// What was built, in words.
+    pub(crate) fn summary(&self) -> Result<String> {
+        let archive = fs::read(&self.archive)
+            .with_context(|| format!("cannot read {}", self.archive.display()))?;
+        let program = fs::metadata(&self.program)
+            .with_context(|| format!("cannot read {}", self.program.display()))?;
+        let mut sum = Digest::new(&SHA256);
+        sum.update(&archive);
+        Ok(format!(
+            "{}: {}\n{:.1} MB, of which {:.1} MB are the program; sha256 {}",
+            self.reference,
+            self.archive.display(),
+            megabytes(archive.len() as u64),
+            megabytes(program.len()),
+            hex(sum),
+        ))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure to read")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// Builds the images that pods of any test need, where they are missing.
+pub(crate) fn build_backends(home: &Home) -> Result<Vec<PathBuf>> {
+    let dockerfile = home::sources().join("images/Dockerfile");
+    let text =
+        fs::read(&dockerfile).with_context(|| format!("cannot read {}", dockerfile.display()))?;
+    let mut archives = Vec::new();
+    for (name, reference) in BACKENDS {
+        let programs = programs::built(home, name)?;
+        let mut key = Digest::new(&SHA256);
+        key.update(&text);
+        let state = programs.file_name().context("programs have a folder")?;
+        key.update(state.as_encoded_bytes());
+        let archive = home.images().join(format!("{name}-{}.tar", short_hex(key)));
+        if !archive.is_file() {
+            Builder::new(home, name)?.build(
+                &dockerfile,
+                name,
+                reference,
+                &[],
+                &programs,
+                &archive,
+            )?;
+        }
+        archives.push(archive);
+    }
+    Ok(archives)
+}
+
+/// The archive that a user means: a file, or an image of ours, which is built.
+pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
+    if PROGRAMS.iter().any(|(program, _)| *program == name) {
+        return Ok(build(home, name, TEST_PROFILE)?.archive);
+    }
+    let path = PathBuf::from(name);
+    if !path.is_file() {
+        bail!(
+            "there is no archive {name}, nor an image of ours of that name ({}); `docker save` and `buildah push … docker-archive:FILE:REFERENCE` write archives",
+            PROGRAMS.map(|(program, _)| program).join(", ")
+        );
+    }
+    fs::canonicalize(&path).with_context(|| format!("cannot resolve {name}"))
+}
+
+/// Builds an image of ours from the tree as it is.
+pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> {
+    let Some((_, package)) = PROGRAMS.iter().find(|(name, _)| *name == program) else {
+        bail!(
+            "there is no image {program}; there are: {}",
+            PROGRAMS.map(|(program, _)| program).join(", ")
+        );
+    };
+    let binary = compile(home, package, program, profile)?;
+    let builder = Builder::new(home, program)?;
+    let context = builder.folder.join("context");
+    let folder = context.join(oci_architecture());
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    copy(&binary, &folder.join(program))?;
+    copy(
+        Path::new(CERTIFICATES),
+        &context.join("ca-certificates.crt"),
+    )?;
+    let reference = format!("localhost/{program}:{profile}");
+    let archive = home.images().join(format!("{program}-{profile}.tar"));
+    let arguments = [
+        format!("VERSION={}", env!("CARGO_PKG_VERSION")),
+        format!("REVISION={}", revision()?),
+        format!("TARGETARCH={}", oci_architecture()),
+    ];
+    let dockerfile = home::repository().join("k8s/images/Dockerfile");
+    builder.build(
+        &dockerfile,
+        program,
+        &reference,
+        &arguments,
+        &context,
+        &archive,
+    )?;
+    Ok(Image {
+        reference,
+        archive,
+        program: binary,
+    })
+}
+
+/// Debian's bundle of the authorities that everybody trusts.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// Builds a program that needs no file beside itself. Paths of this machine are left out, so that
+/// another one builds the same bytes.
+fn compile(home: &Home, package: &str, program: &str, profile: &str) -> Result<PathBuf> {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let folder = home.target();
+    let repository = fs::canonicalize(home::repository()).context("cannot find the repository")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&repository);
+    cargo.args(["build", "--locked", "--package", package, "--bin", program]);
+    cargo.args(["--profile", profile, "--target", &target]);
+    cargo.arg("--target-dir").arg(&folder);
+    cargo.env("RUSTFLAGS", rust_flags(home, &repository, profile));
+    for (name, _) in std::env::vars_os() {
+        // Of the cargo that runs us: build scripts would take them for a change of theirs.
+        if name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST")
+        }) {
+            cargo.env_remove(name);
+        }
+    }
+    let status = cargo.status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("cannot build {program} for an image: cargo ended with {status}");
+    }
+    let named = if profile == "dev" { "debug" } else { profile };
+    Ok(folder.join(target).join(named).join(program))
+}
+
+/// The flags of `.cargo/config.toml`, which RUSTFLAGS replaces, and those of an image.
+///
+/// The path of the checkout is only replaced where debug information contains it. Otherwise switching
+/// between two checkouts would rebuild all dependencies, because their flags would differ.
+fn rust_flags(home: &Home, repository: &Path, profile: &str) -> String {
+    let mut flags = "-C force-frame-pointers=yes -C target-feature=+crt-static".to_owned();
+    let cargo = std::env::var("CARGO_HOME")
+        .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))
+        .unwrap_or_default();
+    let mut replaced = vec![
+        (cargo, "/cargo"),
+        (home.target().display().to_string(), "/target"),
+    ];
+    if profile != TEST_PROFILE {
+        replaced.push((repository.display().to_string(), "/gateway"));
+    }
+    for (from, to) in replaced {
+        flags.extend([" --remap-path-prefix=", &from, "=", to]);
+    }
+    flags
+}
+
+/// The commit, and whether the tree differs from it.
+fn revision() -> Result<String> {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(home::repository());
+    git.args([
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--dirty",
+        "--exclude",
+        "*",
+    ]);
+    Ok(process::run(&mut git)?.trim().to_owned())
+}
+
+/// How images call this machine's kind of processor.
+fn oci_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "aarch64" => "arm64",
+        "x86_64" => "amd64",
+        other => other,
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to)
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// One run of buildah, with a store of its own that goes with it.
+struct Builder {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Builder {
+    fn new(home: &Home, name: &str) -> Result<Self> {
+        let images = home.images();
+        fs::create_dir_all(&images)
+            .with_context(|| format!("cannot create {}", images.display()))?;
+        let lock = File::create(images.join("lock")).context("cannot create a lock file")?;
+        lock.lock().context("cannot lock the folder of images")?;
+        let folder = images.join(format!("{name}.partial"));
+        // Of a run that crashed.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Builds one stage of a Dockerfile into an archive.
+    fn build(
+        &self,
+        dockerfile: &Path,
+        stage: &str,
+        reference: &str,
+        arguments: &[String],
+        context: &Path,
+        archive: &Path,
+    ) -> Result<()> {
+        let mut bud = self.buildah("bud");
+        // No program runs in a build, files are of the epoch: the same files make the same image.
+        bud.args([
+            "--isolation",
+            "chroot",
+            "--timestamp",
+            "0",
+            "--target",
+            stage,
+            "-t",
+            reference,
+        ]);
+        for argument in arguments {
+            bud.args(["--build-arg", argument]);
+        }
+        bud.arg("-f").arg(dockerfile).arg(context);
+        process::run(&mut bud)?;
+        let partial = self.folder.join("archive.tar");
+        let mut push = self.buildah("push");
+        push.arg(reference);
+        push.arg(format!("docker-archive:{}:{reference}", partial.display()));
+        process::run(&mut push)?;
+        fs::rename(&partial, archive)
+            .with_context(|| format!("cannot create {}", archive.display()))
+    }
+
+    fn buildah(&self, word: &str) -> Command {
+        let mut command = process::command(&["buildah", "--storage-driver", "vfs"]);
+        command.arg("--root").arg(self.folder.join("store"));
+        command.arg("--runroot").arg(self.folder.join("run"));
+        command.arg(word);
+        command
+    }
+}
+
+impl Drop for Builder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

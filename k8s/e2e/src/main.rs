@@ -1,0 +1,63 @@
+//! `e2e`: a real Kubernetes cluster on this machine in one command, and the tests that run on it.
+//!
+//! A cluster is upstream Kubernetes in network, mount and process namespaces of its own, without a
+//! way out of the machine. The README's section "A cluster on your machine" tells how to use it.
+
+mod args;
+mod cluster;
+mod home;
+mod image;
+mod load_balancer;
+mod packages;
+mod process;
+mod programs;
+mod progress;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::cluster::Cluster;
+use crate::home::Home;
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let home = Home::of_user()?;
+    let cluster = || Cluster::named(&home, &cli.name);
+    match cli.command {
+        Command::Build => {
+            programs::build(&home)?;
+            image::build_backends(&home)?;
+        }
+        Command::Image { program, profile } => {
+            process::say(&image::build(&home, &program, &profile)?.summary()?)?;
+        }
+        Command::Up { nodes } => cluster()?.up(&home, nodes)?,
+        Command::Exec { command } => return cluster()?.exec(&command),
+        Command::Load { images } => cluster()?.load(&home, &images)?,
+        Command::Logs(args) => cluster()?.logs(&args)?,
+        Command::Stop(args) => cluster()?.stop(&args)?,
+        Command::Start(args) => cluster()?.start(&args)?,
+        Command::Network { condition } => cluster()?.set_network(&condition)?,
+        Command::Down => cluster()?.down()?,
+        Command::Test(args) => return test::run(&home, &cli.name, &args),
+        Command::Supervise { place, inside } => {
+            cluster::supervisor::run(&cluster()?, place, inside)?;
+        }
+        Command::LoadBalancer => load_balancer::run()?,
+        Command::Emulate { delay, loss } => cluster::emulator::run(delay, loss)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

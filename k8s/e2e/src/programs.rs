@@ -1,0 +1,270 @@
+//! The upstream programs of a cluster: built by Go from the modules in `programs`, once for each state
+//! of a module's files and flags.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use ring::digest::{Context as Digest, SHA256};
+
+use crate::home::{self, Home};
+use crate::packages;
+use crate::process;
+use crate::progress::Progress;
+
+/// The Kubernetes of `programs/kubernetes/go.mod`.
+pub(crate) const KUBERNETES_VERSION: &str = "v1.37.1";
+
+/// The flags that all programs are built with: the same result in every folder.
+const GO_FLAGS: &str = "-trimpath -buildvcs=false";
+
+/// A Go module of ours, and what is built from it.
+struct Module {
+    name: &'static str,
+    packages: &'static [&'static str],
+    tags: &'static str,
+    /// Files to rename: Go names a program after its folder.
+    renamed: &'static [(&'static str, &'static str)],
+}
+
+const MODULES: [Module; 5] = [
+    Module {
+        name: "kubernetes",
+        packages: &[
+            "go.etcd.io/etcd/server/v3",
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "k8s.io/kubernetes/cmd/kube-proxy",
+            "k8s.io/kubernetes/cmd/kube-scheduler",
+            "k8s.io/kubernetes/cmd/kubeadm",
+            "k8s.io/kubernetes/cmd/kubectl",
+            "k8s.io/kubernetes/cmd/kubelet",
+        ],
+        tags: "grpcnotrace",
+        renamed: &[("server", "etcd")],
+    },
+    Module {
+        name: "containerd",
+        packages: &[
+            "github.com/containerd/containerd/v2/cmd/containerd",
+            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            "github.com/containerd/containerd/v2/cmd/ctr",
+        ],
+        tags: "no_btrfs,no_devmapper,no_zfs",
+        renamed: &[],
+    },
+    Module {
+        name: "coredns",
+        packages: &["."],
+        tags: "",
+        renamed: &[],
+    },
+    Module {
+        name: "echo",
+        packages: &["sigs.k8s.io/gateway-api/conformance/echo-basic"],
+        tags: "",
+        renamed: &[("echo-basic", "echo")],
+    },
+    Module {
+        name: "pause",
+        packages: &["."],
+        tags: "",
+        renamed: &[],
+    },
+];
+
+/// Builds what is missing, and returns the folders that the programs are in.
+pub(crate) fn build(home: &Home) -> Result<Vec<PathBuf>> {
+    packages::install()?;
+    let folder = home.programs();
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // Two builds at once would each need all cores.
+    let lock = File::create(folder.join("lock")).context("cannot create a lock file")?;
+    lock.lock().context("cannot lock the folder of programs")?;
+    MODULES.iter().map(|module| module.build(&folder)).collect()
+}
+
+/// The folder of a module's programs, which have been built.
+pub(crate) fn built(home: &Home, name: &str) -> Result<PathBuf> {
+    let module = MODULES
+        .iter()
+        .find(|module| module.name == name)
+        .with_context(|| format!("there is no module {name}"))?;
+    let path = home.programs().join(module.key()?);
+    if !path.is_dir() {
+        bail!("{name} is not built yet: run `e2e build`");
+    }
+    Ok(path)
+}
+
+impl Module {
+    fn sources(&self) -> PathBuf {
+        home::sources().join("programs").join(self.name)
+    }
+
+    fn build(&self, folder: &Path) -> Result<PathBuf> {
+        let target = folder.join(self.key()?);
+        if target.is_dir() {
+            return Ok(target);
+        }
+        check_go()?;
+        // What is there under its final name is complete.
+        let partial = folder.join(format!("{}.partial", self.name));
+        if partial.exists() {
+            fs::remove_dir_all(&partial)
+                .with_context(|| format!("cannot remove {}", partial.display()))?;
+        }
+        fs::create_dir_all(&partial)
+            .with_context(|| format!("cannot create {}", partial.display()))?;
+        self.compile(&partial)
+            .with_context(|| format!("cannot build {}", self.name))?;
+        for (from, to) in self.renamed {
+            fs::rename(partial.join(from), partial.join(to))
+                .with_context(|| format!("Go built no {from}"))?;
+        }
+        fs::rename(&partial, &target)
+            .with_context(|| format!("cannot create {}", target.display()))?;
+        Ok(target)
+    }
+
+    /// What the result depends on: the module's files and the flags.
+    fn key(&self) -> Result<String> {
+        let mut digest = Digest::new(&SHA256);
+        let sources = self.sources();
+        let mut files: Vec<_> = fs::read_dir(&sources)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .with_context(|| format!("cannot read {}", sources.display()))?;
+        files.sort_by_key(fs::DirEntry::file_name);
+        for file in files {
+            let text = fs::read(file.path())
+                .with_context(|| format!("cannot read {}", file.path().display()))?;
+            digest.update(file.file_name().as_encoded_bytes());
+            digest.update(&text);
+        }
+        for flag in [GO_FLAGS, self.tags, &linker_flags(), std::env::consts::ARCH] {
+            digest.update(flag.as_bytes());
+            digest.update(b"\0");
+        }
+        Ok(format!("{}-{}", self.name, short_hex(digest)))
+    }
+
+    fn compile(&self, target: &Path) -> Result<()> {
+        eprintln!("{}: fetching modules", self.name);
+        process::run(self.go().args(["mod", "download"]))?;
+        let mut list = self.go();
+        list.args([
+            "list",
+            "-deps",
+            "-tags",
+            self.tags,
+            "-ldflags",
+            &linker_flags(),
+        ]);
+        list.args(["-f", "{{if .Stale}}{{.ImportPath}}{{end}}"]);
+        let stale = process::run(list.args(self.packages))?;
+        let mut progress = Progress::new(self.name, stale.split_whitespace().count());
+
+        let mut build = self.go();
+        build.args([
+            "build",
+            "-v",
+            "-tags",
+            self.tags,
+            "-ldflags",
+            &linker_flags(),
+        ]);
+        build.arg("-o").arg(target).args(self.packages);
+        let mut child = build
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot run go")?;
+        let mut complaints = Vec::new();
+        if let Some(stderr) = child.stderr.take() {
+            for line in BufReader::new(stderr).lines() {
+                let line = line.context("cannot read what go says")?;
+                // With -v, go names each package that it has begun; names have no spaces.
+                if line.contains(' ') {
+                    complaints.push(line);
+                } else {
+                    progress.advance();
+                }
+            }
+        }
+        let status = child.wait().context("cannot wait for go")?;
+        progress.finish();
+        if !status.success() {
+            bail!(
+                "go build failed ({status}): {}",
+                process::last_lines(&complaints.join("\n"), 15)
+            );
+        }
+        Ok(())
+    }
+
+    fn go(&self) -> Command {
+        let mut go = process::command(&["go"]);
+        go.current_dir(self.sources());
+        // Programs of a scratch image have no C library.
+        go.env("CGO_ENABLED", "0")
+            .env("GOFLAGS", GO_FLAGS)
+            .env_remove("GOROOT");
+        go
+    }
+}
+
+/// Fails, with what to do, where there is no Go.
+fn check_go() -> Result<()> {
+    if packages::find("go").is_none() {
+        bail!(
+            "Go is missing, which the cluster's programs are built with: install 1.21 or newer from https://go.dev/dl; it fetches the version that they need"
+        );
+    }
+    Ok(())
+}
+
+/// Without these, every component calls itself v0.0.0, and version checks go wrong.
+fn linker_flags() -> String {
+    let mut flags = "-s -w".to_owned();
+    let (major, minor) = ("1", "37");
+    for package in [
+        "k8s.io/component-base/version",
+        "k8s.io/client-go/pkg/version",
+    ] {
+        for (name, value) in [
+            ("gitVersion", KUBERNETES_VERSION),
+            ("gitMajor", major),
+            ("gitMinor", minor),
+            ("gitTreeState", "clean"),
+        ] {
+            flags.extend([" -X ", package, ".", name, "=", value]);
+        }
+    }
+    flags
+}
+
+/// A digest as a person would write it.
+pub(crate) fn hex(digest: Digest) -> String {
+    let digits = b"0123456789abcdef";
+    let of_byte = |byte: &u8| {
+        [
+            digits[usize::from(byte >> 4)],
+            digits[usize::from(byte & 15)],
+        ]
+    };
+    digest
+        .finish()
+        .as_ref()
+        .iter()
+        .flat_map(of_byte)
+        .map(char::from)
+        .collect()
+}
+
+/// The first twelve digits: enough to tell apart what one developer builds.
+pub(crate) fn short_hex(digest: Digest) -> String {
+    let mut digits = hex(digest);
+    digits.truncate(12);
+    digits
+}

@@ -1,0 +1,310 @@
+//! The data plane in a pod, with a ConfigMap as its configuration.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use super::load::Load;
+use super::manifests::{GatewayPod, Speech, config_map, echo, http_to, on_node};
+use super::scope::{Scope, address};
+use super::{http, tls};
+use crate::args::{ComponentArgs, StopArgs};
+use crate::cluster::component::Component;
+use crate::cluster::place::Place;
+use crate::home;
+
+/// Connections of clients that a test keeps busy.
+const CLIENTS: usize = 16;
+
+/// Connections at once, where it is their number that costs.
+const MANY_CLIENTS: usize = 1_000;
+
+/// Kubelet's default leaves io_uring alone.
+pub(super) async fn uses_io_uring_without_a_seccomp_profile(scope: &Scope) -> Result<()> {
+    let pod = serve(scope, &GatewayPod::named(&scope.images, "gateway")).await?;
+    expect_driver(scope, &pod, "io_uring").await
+}
+
+/// The profile of container runtimes refuses io_uring, and the pod serves all the same.
+pub(super) async fn falls_back_to_epoll_under_runtime_default(scope: &Scope) -> Result<()> {
+    let profile = json!({"type": "RuntimeDefault"});
+    let pod = serve(
+        scope,
+        &GatewayPod::named(&scope.images, "gateway").seccomp(profile),
+    )
+    .await?;
+    expect_driver(scope, &pod, "epoll").await
+}
+
+/// A namespace that enforces `restricted` takes this profile, and the pod has io_uring.
+pub(super) async fn uses_io_uring_under_our_seccomp_profile(scope: &Scope) -> Result<()> {
+    let cluster = scope.ours()?;
+    let text = fs::read(home::repository().join("k8s/seccomp/gateway.json"))
+        .context("cannot read the profile")?;
+    for node in cluster.nodes() {
+        let folder = cluster.folder_of(node).join("lib/kubelet/seccomp");
+        fs::create_dir_all(&folder).context("cannot create the folder of profiles")?;
+        fs::write(folder.join("gateway.json"), &text).context("cannot write the profile")?;
+    }
+    let enforced = "pod-security.kubernetes.io/enforce=restricted";
+    scope
+        .kubectl(&["label", "namespace", &scope.namespace, enforced], "")
+        .await?;
+    let profile = json!({"type": "Localhost", "localhostProfile": "gateway.json"});
+    let gateway = GatewayPod::named(&scope.images, "gateway").seccomp(profile);
+    let pod = serve(scope, &gateway).await?;
+    expect_driver(scope, &pod, "io_uring").await
+}
+
+/// Port 443, with a certificate of a ConfigMap's Secret object; port 80 is served by all other tests.
+pub(super) async fn serves_tls_on_port_443(scope: &Scope) -> Result<()> {
+    let backend = start_echo(scope).await?;
+    let (secret, authority) = tls::certificate("shop.example.com")?;
+    let mut objects = http_to(&backend)?;
+    objects[0]["spec"]["listeners"] = json!([
+        {"name": "https", "port": 443, "protocol": "HTTPS",
+         "tls": {"certificateRefs": [{"name": "shop"}]}},
+    ]);
+    objects[1]["spec"]["parentRefs"] = json!([{"name": "edge"}]);
+    objects.push(secret);
+    let gateway = GatewayPod::named(&scope.images, "gateway");
+    scope
+        .apply(&[config_map(&objects), gateway.object()])
+        .await?;
+    let pod = scope.ready(gateway.name()).await?;
+    let stream = scope.connect(&pod, 443).await?;
+    let stream = tls::client(stream, "shop.example.com", authority).await?;
+    http::get(stream, "shop.example.com", "/").await.map(drop)
+}
+
+/// A client that follows `Connection: close` and a Service's endpoints notices nothing of a gateway that
+/// is replaced.
+pub(super) async fn sigterm_under_load_loses_no_request(scope: &Scope) -> Result<()> {
+    let backend = start_echo(scope).await?;
+    let pod = |name| GatewayPod::named(&scope.images, name);
+    let epoll = json!({"type": "RuntimeDefault"});
+    let gateways = [
+        pod("on-io-uring"),
+        pod("on-epoll").seccomp(epoll),
+        pod("remaining"),
+    ];
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "edge"},
+        "spec": {"selector": {"app": "gateway"}, "ports": [{"port": 80}]},
+    });
+    let objects = gateways.each_ref().map(GatewayPod::object);
+    scope
+        .apply(&[config_map(&http_to(&backend)?), service])
+        .await?;
+    scope.apply(&objects).await?;
+    for gateway in &gateways {
+        scope.ready(gateway.name()).await?;
+    }
+    let address = scope.service_address("edge").await?;
+    let load = Load::start(address, CLIENTS);
+    load.until_answers(50 * CLIENTS).await?;
+    let pods: Api<Pod> = scope.api();
+    for name in ["on-io-uring", "on-epoll"] {
+        pods.delete(name, &DeleteParams::default()).await?;
+        scope
+            .until(&format!("pod {name} to be gone"), async || {
+                Ok(pods.get_opt(name).await?.is_none().then_some(()))
+            })
+            .await?;
+        load.until_answers(50 * CLIENTS).await?;
+    }
+    let counts = load.stop().await;
+    ensure!(
+        counts.failed.is_empty(),
+        "of {} requests: {:?}",
+        counts.answered,
+        counts.failed
+    );
+    Ok(())
+}
+
+/// A shard that the quota stops would hold up all of its connections.
+pub(super) async fn shards_follow_the_cpu_quota(scope: &Scope) -> Result<()> {
+    let limited = json!({"requests": {"cpu": "10m"}, "limits": {"cpu": "1"}});
+    let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
+    let pod = serve(scope, &gateway).await?;
+    expect_shards(scope, &pod, 1).await?;
+
+    let free = GatewayPod::named(&scope.images, "free");
+    scope.apply(&[free.object()]).await?;
+    let pod = scope.ready("free").await?;
+    let node = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.clone())
+        .context("a node")?;
+    let nodes: Api<Node> = Api::all(scope.client.clone());
+    let status = nodes
+        .get(&node)
+        .await?
+        .status
+        .context("a node has a status")?;
+    let cpus: usize = status.capacity.context("a capacity")?["cpu"].0.parse()?;
+    expect_shards(scope, &pod, cpus).await
+}
+
+/// Where kubelet gives whole CPUs to containers, a shard is bound to the one that it has for itself.
+pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Result<()> {
+    let cluster = scope.ours()?;
+    let node = *cluster.nodes().last().context("a cluster has nodes")?;
+    let before = reconfigure_kubelet(scope, node, EXCLUSIVE_CPUS)?;
+    let shown = async {
+        let resources = json!({"limits": {"cpu": "1", "memory": "64Mi"}});
+        let gateway = GatewayPod::named(&scope.images, "gateway").resources(resources);
+        let backend = start_echo(scope).await?;
+        let object = on_node(gateway.object(), &node.to_string());
+        scope
+            .apply(&[config_map(&http_to(&backend)?), object])
+            .await?;
+        runtime(scope, &scope.ready(gateway.name()).await?).await
+    };
+    let shown = shown.await;
+    reconfigure_kubelet(scope, node, &before)?;
+    let runtime = shown?;
+    let cpus = runtime["cpus"].as_array().context("the dump has CPUs")?;
+    ensure!(cpus.len() == 1, "expected one CPU: {runtime}");
+    let shards = runtime["shards"]
+        .as_array()
+        .context("the dump has shards")?;
+    ensure!(
+        shards.len() == 1 && shards[0]["core"] == cpus[0],
+        "expected one shard on it: {runtime}"
+    );
+    Ok(())
+}
+
+/// Kubelet's policy by which a container with a whole number of CPUs has them for itself.
+const EXCLUSIVE_CPUS: &str = "cpuManagerPolicy: static\nreservedSystemCPUs: '0'\n";
+
+/// Starts a node's kubelet with other lines at the end of its configuration, and returns those it had.
+fn reconfigure_kubelet(scope: &Scope, node: Place, lines: &str) -> Result<String> {
+    let cluster = scope.ours()?;
+    let Place::Node(number) = node else {
+        bail!("{node} has no kubelet");
+    };
+    let kubelet = || ComponentArgs {
+        component: Component::Kubelet,
+        node: number,
+    };
+    cluster.stop(&StopArgs {
+        component: kubelet(),
+        kill: false,
+    })?;
+    let file = cluster.folder_of(node).join("kubelet.yaml");
+    let text = fs::read_to_string(&file).context("cannot read kubelet's configuration")?;
+    let (common, own) = text.split_once(OWN_LINES).unwrap_or((&text, ""));
+    fs::write(&file, format!("{common}{OWN_LINES}{lines}")).context("cannot write it")?;
+    // Kubelet refuses to start with another policy than this file names.
+    let state = cluster
+        .folder_of(node)
+        .join("lib/kubelet/cpu_manager_state");
+    fs::remove_file(state).context("kubelet keeps no state of CPUs")?;
+    cluster.start(&kubelet())?;
+    Ok(own.to_owned())
+}
+
+/// Where the lines of a test begin.
+const OWN_LINES: &str = "# Of a test:\n";
+
+/// Nothing is refused for want of memory: what connections may take is bounded from the start.
+pub(super) async fn many_clients_fit_into_its_memory_limit(scope: &Scope) -> Result<()> {
+    let limited = json!({"limits": {"memory": "128Mi"}});
+    let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
+    let pod = serve(scope, &gateway).await?;
+    let load = Load::start(format!("{}:80", address(&pod)?).parse()?, MANY_CLIENTS);
+    load.until_answers(5 * MANY_CLIENTS).await?;
+    let counts = load.stop().await;
+    ensure!(
+        counts.failed.is_empty(),
+        "of {} requests: {:?}",
+        counts.answered,
+        counts.failed
+    );
+    let pods: Api<Pod> = scope.api();
+    let status = pods
+        .get(gateway.name())
+        .await?
+        .status
+        .context("a pod has a status")?;
+    let containers = status.container_statuses.unwrap_or_default();
+    let restarts: i32 = containers
+        .iter()
+        .map(|container| container.restart_count)
+        .sum();
+    ensure!(
+        restarts == 0,
+        "it was restarted {restarts} times: {containers:?}"
+    );
+    Ok(())
+}
+
+/// Starts an echo backend and a gateway in front of it, and sees that it serves.
+pub(super) async fn serve(scope: &Scope, gateway: &GatewayPod) -> Result<Pod> {
+    let backend = start_echo(scope).await?;
+    scope
+        .apply(&[config_map(&http_to(&backend)?), gateway.object()])
+        .await?;
+    let pod = scope.ready(gateway.name()).await?;
+    let body = http::get(scope.connect(&pod, 80).await?, "shop.example.com", "/cart").await?;
+    let echoed: Value = serde_json::from_str(&body).context("the backend answers in JSON")?;
+    ensure!(
+        echoed["host"] == "shop.example.com" && echoed["path"] == "/cart",
+        "got {body}"
+    );
+    ensure!(echoed["pod"] == "echo", "another backend answered: {body}");
+    Ok(pod)
+}
+
+pub(super) async fn start_echo(scope: &Scope) -> Result<Pod> {
+    let mut echo = echo(&scope.images, "echo", Speech::Http);
+    // What a namespace that enforces `restricted` asks of every pod.
+    echo["spec"]["containers"][0]["securityContext"] = json!({
+        "runAsNonRoot": true, "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    scope.apply(&[echo]).await?;
+    scope.ready("echo").await
+}
+
+/// What a gateway says of itself.
+async fn runtime(scope: &Scope, pod: &Pod) -> Result<Value> {
+    let admin = scope.forward(pod, 15_000).await?;
+    let body = http::get(admin, "localhost", "/config_dump?type=runtime").await?;
+    let dump: Value = serde_json::from_str(&body).context("the dump is JSON")?;
+    Ok(dump["runtime"].clone())
+}
+
+async fn expect_driver(scope: &Scope, pod: &Pod, driver: &str) -> Result<()> {
+    let runtime = runtime(scope, pod).await?;
+    let shards = runtime["shards"]
+        .as_array()
+        .context("the dump has shards")?;
+    ensure!(!shards.is_empty(), "no shards: {runtime}");
+    for shard in shards {
+        // Its name, and how its ring is set up.
+        let used = shard["driver"].as_str().unwrap_or_default();
+        ensure!(used.starts_with(driver), "expected {driver}: {runtime}");
+    }
+    Ok(())
+}
+
+async fn expect_shards(scope: &Scope, pod: &Pod, expected: usize) -> Result<()> {
+    let runtime = runtime(scope, pod).await?;
+    let shards = runtime["shards"]
+        .as_array()
+        .context("the dump has shards")?;
+    ensure!(
+        shards.len() == expected,
+        "expected {expected} shards: {runtime}"
+    );
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Clients that ask one request after the other until they are stopped, and what becomes of each.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hyper::StatusCode;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::http::Connection;
+
+/// How long one request may take before it counts as failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Requests on a connection before the client opens another, so that both kinds are under way.
+const REQUESTS: usize = 100;
+
+/// A number of clients at work.
+pub(super) struct Load {
+    clients: JoinSet<()>,
+    state: Rc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    answered: Cell<usize>,
+    failed: RefCell<Vec<String>>,
+    stopping: Cell<bool>,
+}
+
+/// What became of the requests.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) answered: usize,
+    pub(super) failed: Vec<String>,
+}
+
+impl Load {
+    /// Has to be called within a `LocalSet`.
+    pub(super) fn start(address: SocketAddr, clients: usize) -> Self {
+        let state = Rc::new(State::default());
+        let mut set = JoinSet::new();
+        for _ in 0..clients {
+            set.spawn_local(ask(address, Rc::clone(&state)));
+        }
+        Self {
+            clients: set,
+            state,
+        }
+    }
+
+    /// Waits for this many more answers.
+    pub(super) async fn until_answers(&self, more: usize) -> Result<()> {
+        let wanted = self.state.answered.get() + more;
+        let began = Instant::now();
+        while self.state.answered.get() < wanted {
+            if began.elapsed() > PATIENCE {
+                bail!("too few answers: {:?}", self.state.failed.borrow());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// Lets each client finish its request.
+    pub(super) async fn stop(mut self) -> Counts {
+        self.state.stopping.set(true);
+        while self.clients.join_next().await.is_some() {}
+        Counts {
+            answered: self.state.answered.get(),
+            failed: self.state.failed.take(),
+        }
+    }
+}
+
+async fn ask(address: SocketAddr, state: Rc<State>) {
+    while !state.stopping.get() {
+        let served = tokio::time::timeout(PATIENCE, ask_on_one_connection(address, &state)).await;
+        let error = match served {
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        state.failed.borrow_mut().push(error);
+        // A failure must not become a storm of them.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn ask_on_one_connection(address: SocketAddr, state: &State) -> Result<()> {
+    let stream = TcpStream::connect(address)
+        .await
+        .context("cannot connect")?;
+    let mut connection = Connection::over(Box::new(stream)).await?;
+    for _ in 0..REQUESTS {
+        let answer = connection.get("shop.example.com", "/").await?;
+        ensure!(
+            answer.status == StatusCode::OK,
+            "{} {}",
+            answer.status,
+            answer.body.trim()
+        );
+        state.answered.set(state.answered.get() + 1);
+        if answer.closes || state.stopping.get() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! What a test has: a namespace of its own in the cluster, and ways to put objects there and to reach
+//! pods.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::core::v1::{Namespace, Pod, Service, ServiceAccount};
+use kube::api::{DeleteParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt as _};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+
+use crate::cluster::Cluster;
+use crate::{image, process};
+
+/// How often a condition that is waited for is looked at.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How long something in the cluster may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Reasons that a container waits for which no waiting helps.
+const HOPELESS: [&str; 6] = [
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+];
+
+/// References of the images that tests use.
+#[derive(Debug, Clone)]
+pub(super) struct Images {
+    pub(super) gateway: String,
+    pub(super) echo: String,
+}
+
+impl Images {
+    /// As somebody else has loaded them into the cluster.
+    pub(super) fn of_environment() -> Self {
+        let named =
+            |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+        Self {
+            gateway: named("E2E_GATEWAY_IMAGE", "localhost/gateway:e2e"),
+            echo: named("E2E_ECHO_IMAGE", image::ECHO),
+        }
+    }
+}
+
+/// Bytes to and from a pod.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A namespace of a cluster.
+pub(super) struct Scope {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+    pub(super) images: Images,
+    kubeconfig: PathBuf,
+    cluster: Option<Cluster>,
+}
+
+impl Scope {
+    /// Makes a new namespace.
+    pub(super) async fn open(
+        kubeconfig: PathBuf,
+        cluster: Option<Cluster>,
+        images: Images,
+    ) -> Result<Self> {
+        let file = Kubeconfig::read_from(&kubeconfig)
+            .with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        let client = Client::try_from(config)?;
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"generateName": "e2e-"}}))?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let made = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .context("cannot make a namespace in the cluster")?;
+        let scope = Self {
+            client,
+            namespace: made.name_any(),
+            images,
+            kubeconfig,
+            cluster,
+        };
+        // No pod is admitted before there is one.
+        let accounts: Api<ServiceAccount> = scope.api();
+        scope
+            .until("the namespace's service account", async || {
+                Ok(accounts.get_opt("default").await?)
+            })
+            .await?;
+        Ok(scope)
+    }
+
+    /// Removes the namespace, without waiting for its end.
+    pub(super) async fn close(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces
+            .delete(&self.namespace, &DeleteParams::default())
+            .await?;
+        Ok(())
+    }
+
+    /// The objects of a kind in the namespace.
+    pub(super) fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The cluster of ours that the test runs on, where it needs one.
+    pub(super) fn ours(&self) -> Result<&Cluster> {
+        self.cluster
+            .as_ref()
+            .context("the test needs a cluster of ours")
+    }
+
+    /// Runs kubectl in the namespace.
+    pub(super) async fn kubectl(&self, words: &[&str], input: &str) -> Result<String> {
+        let mut command = match &self.cluster {
+            Some(cluster) => cluster.command(&["kubectl"]),
+            None => process::command(&["kubectl"]),
+        };
+        command.args(["--namespace", &self.namespace]).args(words);
+        command.env("KUBECONFIG", &self.kubeconfig);
+        let input = input.to_owned();
+        spawn_blocking(move || process::run_with_input(&mut command, &input)).await?
+    }
+
+    /// Creates objects, or changes them.
+    pub(super) async fn apply(&self, objects: &[Value]) -> Result<()> {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+        self.kubectl(&["apply", "-f", "-"], &list.to_string())
+            .await
+            .map(drop)
+    }
+
+    /// Waits until `look` finds something; its errors end the wait.
+    pub(super) async fn until<T>(
+        &self,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look()
+                .await
+                .with_context(|| format!("waiting for {what}"))?
+            {
+                return Ok(found);
+            }
+            if Instant::now() > deadline {
+                bail!("waited {} s for {what}", PATIENCE.as_secs());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until a pod is ready. One that cannot become so fails at once.
+    pub(super) async fn ready(&self, name: &str) -> Result<Pod> {
+        let pods: Api<Pod> = self.api();
+        self.until(&format!("pod {name} to be ready"), async || {
+            let Some(pod) = pods.get_opt(name).await? else {
+                return Ok(None);
+            };
+            check_hope(&pod)?;
+            Ok(is_ready(&pod).then_some(pod))
+        })
+        .await
+    }
+
+    /// Where clients in the cluster's network reach a Service.
+    pub(super) async fn service_address(&self, name: &str) -> Result<SocketAddr> {
+        let services: Api<Service> = self.api();
+        let spec = services
+            .get(name)
+            .await?
+            .spec
+            .context("a Service has a spec")?;
+        let address = spec.cluster_ip.context("a Service has an address")?;
+        let port = spec
+            .ports
+            .and_then(|ports| ports.first().map(|port| port.port));
+        let port = u16::try_from(port.context("a Service has a port")?)?;
+        Ok(SocketAddr::new(address.parse()?, port))
+    }
+
+    /// A connection to a port of a pod: straight where the pod's network is reached, or else through the
+    /// API server.
+    pub(super) async fn connect(&self, pod: &Pod, port: u16) -> Result<Box<dyn Stream>> {
+        if self.cluster.is_some() {
+            let address = SocketAddr::new(address(pod)?.parse()?, port);
+            let stream = TcpStream::connect(address)
+                .await
+                .with_context(|| format!("cannot connect to {} at {address}", pod.name_any()))?;
+            return Ok(Box::new(stream));
+        }
+        self.forward(pod, port).await
+    }
+
+    /// A connection to a port of a pod's loopback address.
+    pub(super) async fn forward(&self, pod: &Pod, port: u16) -> Result<Box<dyn Stream>> {
+        let pods: Api<Pod> = self.api();
+        let mut forwarder = pods.portforward(&pod.name_any(), &[port]).await?;
+        let stream = forwarder
+            .take_stream(port)
+            .context("a forwarded port has a stream")?;
+        Ok(Box::new(stream))
+    }
+}
+
+/// The address of a pod.
+pub(super) fn address(pod: &Pod) -> Result<&str> {
+    let status = pod.status.as_ref();
+    status
+        .and_then(|status| status.pod_ip.as_deref())
+        .with_context(|| format!("pod {} has no address yet", pod.name_any()))
+}
+
+/// Whether a pod's Ready condition is true.
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// Fails where a container waits for what will not come, such as an image that is missing.
+fn check_hope(pod: &Pod) -> Result<()> {
+    let statuses = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.container_statuses.as_ref());
+    for status in statuses.into_iter().flatten() {
+        let waiting = status
+            .state
+            .as_ref()
+            .and_then(|state| state.waiting.as_ref());
+        let Some(reason) = waiting.and_then(|waiting| waiting.reason.as_deref()) else {
+            continue;
+        };
+        if HOPELESS.contains(&reason) {
+            let message = waiting.and_then(|waiting| waiting.message.as_deref());
+            bail!(
+                "container {} of pod {} with image {}: {reason}: {}; `e2e load` brings images to the nodes",
+                status.name,
+                pod.name_any(),
+                status.image,
+                message.unwrap_or_default()
+            );
+        }
+    }
+    Ok(())
+}
