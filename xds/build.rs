@@ -3,10 +3,11 @@
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Every resource; protox finds what they import.
-    const RESOURCES: [&str; 7] = [
+    // Every resource, and what carries them; protox finds what they import.
+    const MESSAGES: [&str; 8] = [
         "backend.proto",
         "bind.proto",
+        "discovery.proto",
         "listener.proto",
         "policy.proto",
         "route.proto",
@@ -15,8 +16,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     ];
     const FOLDER: &str = "src/proto";
     println!("cargo::rerun-if-changed={FOLDER}");
-    let files = protox::compile(RESOURCES, [FOLDER])?;
+    let files = protox::compile(MESSAGES, [FOLDER])?;
     prost_build::Config::new()
+        // Resources are encoded once and shared by all responses that carry them.
+        .bytes([".envoy.service.discovery.v3"])
         // It has a private key, which no text may show: `src/proto/mod.rs` says how it is shown.
         .skip_debug(["gateway_system.model.v1.Certificate"])
         .compile_fds(files)?;

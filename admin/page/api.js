@@ -1,9 +1,9 @@
-// Talks to the admin server that this page came from.
+// Client of the admin server that serves this page.
 
-/** An answer later than this is none: 60 s. */
-const PATIENCE_MILLIS = 60_000;
+/** Default timeout of a request: 60 s. */
+const TIMEOUT_MILLIS = 60_000;
 
-/** Something failed; `advice` says what to do next. */
+/** A failed request; `advice` says what to do next. */
 export class Failure extends Error {
   constructor(message, advice, status = 0) {
     super(message);
@@ -12,44 +12,44 @@ export class Failure extends Error {
   }
 }
 
-/** The JSON at a path. */
+/** Fetches JSON. */
 export async function json(path, options) {
   return (await whole(path, options)).json();
 }
 
-/** The text at a path, without the end of its last line. */
+/** Fetches text, without its final newline. */
 export async function text(path, options) {
   return (await (await whole(path, options)).text()).trimEnd();
 }
 
-/** The bytes at a path. */
+/** Fetches bytes. */
 export async function bytes(path, options) {
   return (await whole(path, options)).arrayBuffer();
 }
 
-/** The answer, read to its end here, so that one that breaks off is a failure like any other. */
-async function whole(path, { method, signal, patience = PATIENCE_MILLIS } = {}) {
-  const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];
-  const response = await answered(path, { method, signal: AbortSignal.any(signals) });
+/** Fetches a complete response, so that one that is cut short is a failure like any other. */
+async function whole(path, { method, signal, timeout = TIMEOUT_MILLIS } = {}) {
+  const signals = [AbortSignal.timeout(timeout), ...(signal ? [signal] : [])];
+  const response = await request(path, { method, signal: AbortSignal.any(signals) });
   try {
     return new Response(await response.arrayBuffer());
   } catch (error) {
-    throw unanswered(error, "The answer broke off.");
+    throw connectionFailure(error, "The response was cut short.");
   }
 }
 
 /**
- * The events of a stream: `null` once it is armed, then each event. The gateway watches until the
- * stream is over, so it is ended however the reading of it ends.
+ * The events of a trace: `null` once it is active, then each event. The stream is cancelled in any
+ * case, so that the gateway stops tracing.
  */
 export async function* events(path, signal) {
-  const response = await answered(path, { signal });
+  const response = await request(path, { signal });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let waiting = "";
   try {
     for (;;) {
       const { done, value } = await reader.read().catch((error) => {
-        throw unanswered(error, "The trace broke off.");
+        throw connectionFailure(error, "The connection was lost during the trace.");
       });
       if (done) return;
       const lines = (waiting + value).split("\n");
@@ -60,55 +60,55 @@ export async function* events(path, signal) {
       }
     }
   } finally {
-    // A stream that broke off has nothing left to end.
+    // Cancelling a failed stream is an error, which does not matter.
     reader.cancel().catch(() => {});
   }
 }
 
-async function answered(path, options) {
+async function request(path, options) {
   let response;
   try {
     response = await fetch(path, { ...options, cache: "no-store", redirect: "error" });
   } catch (error) {
-    throw unanswered(error, "The admin server does not answer.");
+    throw connectionFailure(error, "The admin server is unreachable.");
   }
-  if (!response.ok) throw refused(response.status, await response.text().catch(() => ""));
+  if (!response.ok) throw errorResponse(response.status, await response.text().catch(() => ""));
   return response;
 }
 
-function unanswered(error, message) {
+function connectionFailure(error, message) {
   if (error.name === "AbortError") return error;
   if (error.name === "TimeoutError") {
     return new Failure(
-      "The admin server takes too long to answer.",
-      "The machine may be overloaded. Look at Tasks for a shard that is stuck, or try again.",
+      "The admin server did not respond in time.",
+      "The machine may be overloaded. Check Tasks for a stuck shard, or try again.",
     );
   }
   return new Failure(
     message,
-    "Check that the gateway runs and, where you reach it by a port-forward, that this is still open.",
+    "Check that the gateway is running and, if you use a port-forward, that it is still open.",
   );
 }
 
-/** The status of an admin server that has enough to do already. */
+/** Status of an overloaded admin server. */
 export const BUSY = 503;
 
-/** What to do about each status, beside what the server says of it. */
+/** Advice by status, in addition to the server's message. */
 const ADVICE = {
-  400: "Change what you asked for, and try again.",
-  403: "Open this page by an address or by localhost, or start the gateway with --admin-host.",
-  404: "The gateway was exchanged for another version: load this page again.",
-  409: "Wait until the other one is done, then try again.",
-  [BUSY]: "The admin server is busy: try again in some seconds.",
+  400: "Correct the input and try again.",
+  403: "Open this page by IP address or localhost, or start the gateway with --admin-host.",
+  404: "The gateway may have been upgraded: reload this page.",
+  409: "Wait until the other operation is complete, then try again.",
+  [BUSY]: "The admin server is busy: try again in a few seconds.",
 };
 
-function refused(status, body) {
-  let said = body.trim();
+function errorResponse(status, body) {
+  let reason = body.trim();
   try {
-    said = JSON.parse(body).error ?? said;
+    reason = JSON.parse(body).error ?? reason;
   } catch {
-    // Not all endpoints refuse in JSON.
+    // Some endpoints respond with plain text.
   }
-  const message = said || `The admin server answered ${status}.`;
-  return new Failure(message, ADVICE[status] ?? "The gateway's own log may say more.", status);
+  const message = reason || `The admin server responded with status ${status}.`;
+  return new Failure(message, ADVICE[status] ?? "See the gateway's log for details.", status);
 }

@@ -1,4 +1,4 @@
-// Where requests go, and how that fares.
+// Backends and services with the state of their endpoints.
 
 import { link, properties, raw } from "./describe.js";
 import { bar, code, el, facts, section, tag } from "./dom.js";
@@ -9,7 +9,7 @@ import { count, parts } from "./text.js";
 
 export const title = "Backends";
 
-/** How the endpoints fare is asked for this often: 5 s. It costs each shard a look through its endpoints. */
+/** Refresh interval of the endpoints' state: 5 s. Each shard walks its endpoints for it. */
 const SECONDS = 5;
 
 export function create(watch) {
@@ -24,7 +24,7 @@ export function create(watch) {
   };
 }
 
-/** A row for each endpoint; one alone for what has none. */
+/** One row per endpoint; one for a backend without endpoints. */
 function rows(dump) {
   return [...dump.backends, ...dump.services].flatMap((owner) => {
     const endpoints = owner.endpoints.length > 0 ? owner.endpoints : [undefined];
@@ -32,12 +32,12 @@ function rows(dump) {
   });
 }
 
-/** The backend's own key leads to its first endpoint, so that others can link to it. */
+/** The first endpoint has the backend's key, so that other views can link to it. */
 function key({ owner, index }) {
   return index === 0 ? owner.key : `${owner.key} ${index}`;
 }
 
-/** What a person makes of an endpoint's numbers. */
+/** Summarizes the state of an endpoint. */
 export function condition(endpoint) {
   if (!endpoint) return { text: "No endpoints", tone: "bad" };
   if (endpoint.ejectedFor) {
@@ -50,7 +50,7 @@ export function condition(endpoint) {
   if (endpoint.health < 0.9)
     return { text: "Failing", tone: endpoint.health < 0.5 ? "bad" : "warn" };
   return endpoint.requests === 0
-    ? { text: "Not asked yet", tone: "plain" }
+    ? { text: "Unused", tone: "plain" }
     : { text: "Healthy", tone: "good" };
 }
 
@@ -93,14 +93,14 @@ const OPTIONS = {
   ],
   filters: [
     {
-      label: "Only what is not healthy",
+      label: "Only unhealthy",
       test: ({ endpoint }) => ["warn", "bad"].includes(condition(endpoint).tone),
     },
   ],
   details,
   none: [
     "No backend is loaded.",
-    "Backends and Services come with the routes that lead to them: look whether a rule's backendRef names one.",
+    "Backends and Services are loaded with the routes that reference them: check the backendRefs of your rules.",
   ],
 };
 
@@ -134,11 +134,11 @@ function details(row) {
     facts([
       ["protocol", protocol],
       ["endpoints", String(endpoints.length)],
-      ["where", hosts && properties(hosts)],
+      ["hosts", hosts && properties(hosts)],
       ...Object.entries(others).map(([name, value]) => [name, properties(value)]),
     ]),
     endpoint && section(`Endpoint ${endpoint.name}`, live(row)),
-    section("Rules that lead here", ruleLinks(routes)),
+    section("Rules that reference it", ruleLinks(routes)),
     raw(owner),
   ];
 }
@@ -151,9 +151,9 @@ function live(row) {
     ["latency", latency(row)],
     ["requests", count(endpoint.requests)],
     ["in flight", count(endpoint.inFlight)],
-    ["failures in a row", count(endpoint.consecutiveFailures)],
+    ["consecutive failures", count(endpoint.consecutiveFailures)],
     ["weight", String(endpoint.weight)],
-    ["port of the service", endpoint.port],
+    ["service port", endpoint.port],
     ["configured as", endpoint.status],
   ]);
 }

@@ -1,4 +1,4 @@
-// Certificates that are served and presented; keys never leave the gateway.
+// Certificates that the gateway serves or presents to backends; private keys are never shown.
 
 import { properties, raw } from "./describe.js";
 import { code, el, facts, section, tag } from "./dom.js";
@@ -11,10 +11,10 @@ export function create(watch) {
   return listView(OPTIONS, { rows: (dump) => dump.certificates, watch });
 }
 
-/** A certificate is soon over this long before its end: 30 days. */
+/** A certificate that expires within this time is marked: 30 days. */
 const SOON_SECONDS = 30 * 86_400;
 
-/** Whether a certificate holds now, and for how much longer. */
+/** Whether a certificate is valid, and for how much longer. */
 export function validity(certificate) {
   const left = Math.floor((Date.parse(certificate.notAfter) - Date.now()) / 1000);
   if (left <= 0) return { text: `Expired ${seconds(-left)} ago`, tone: "bad" };
@@ -44,11 +44,11 @@ const OPTIONS = {
       number: true,
     },
   ],
-  filters: [{ label: "Only what is over, or soon", test: (it) => validity(it).tone !== "good" }],
+  filters: [{ label: "Only expired or expiring soon", test: (it) => validity(it).tone !== "good" }],
   details,
   none: [
     "No certificate is loaded.",
-    "Certificates come with listeners that end TLS, and with what a Gateway shows to its backends.",
+    "Certificates are loaded with listeners that terminate TLS and with client certificates for backends.",
   ],
 };
 
@@ -72,8 +72,8 @@ function details(certificate) {
     facts([
       ["state", state(certificate)],
       ["issuer", certificate.issuer],
-      ["from", certificate.notBefore],
-      ["until", certificate.notAfter],
+      ["valid from", certificate.notBefore],
+      ["valid until", certificate.notAfter],
       ["SHA-256", code(certificate.fingerprint)],
     ]),
     section("Names", properties(certificate.sans)),

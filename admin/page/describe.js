@@ -1,11 +1,11 @@
-// Pieces of the configuration in words, each with links to what it names.
+// Renders parts of the configuration, with links to the resources they reference.
 
 import { code, el, facts, tag } from "./dom.js";
 import { to } from "./place.js";
 import { targetKey } from "./store.js";
 import { parts, words } from "./text.js";
 
-/** A link to the entry of this key. */
+/** A link to the resource with this key. */
 export function link(view, key, text = key) {
   return el("a", { href: to(view, { key }), class: "key" }, text);
 }
@@ -17,7 +17,7 @@ export function routeTitle(route) {
   return `${kind} ${namespace}/${name}, ${rule}`;
 }
 
-/** Where a share of the requests goes. */
+/** The target of a backend reference. */
 export function target(it) {
   if (it.type === "Invalid") {
     const why = it.reference ? `${it.reason} ${it.reference}` : it.reason;
@@ -27,7 +27,7 @@ export function target(it) {
   return link("backends", targetKey(it), `${targetKey(it)}${port}`);
 }
 
-/** `PathPrefix /api/v1`, method, headers and query of a match. */
+/** A match: method, path, headers and query. */
 export function match(it) {
   const value = ({ name, type, value }) => `${name} ${type === "Exact" ? "=" : "~"} ${value}`;
   return el(
@@ -44,7 +44,7 @@ export function match(it) {
   );
 }
 
-/** The first match, for a row of a list, and how many more there are. */
+/** The first match of a rule and the number of further ones, for a list. */
 export function matches(route) {
   const [first, ...more] = route.matches ?? [];
   if (!first)
@@ -55,7 +55,7 @@ export function matches(route) {
   ];
 }
 
-/** Any value as pairs, lists and words: for what needs no drawing of its own. */
+/** Renders any value generically, as pairs and lists. */
 export function properties(value) {
   if (Array.isArray(value)) {
     const simple = value.every((item) => typeof item !== "object");
@@ -79,7 +79,7 @@ export function properties(value) {
   return typeof value === "boolean" ? (value ? "yes" : "no") : code(String(value));
 }
 
-/** `x-seen-by: edge`, `host 10.0.0.1, port 80`: an object of nothing but words. */
+/** An object of scalars on one line: `x-seen-by: edge`, `host 10.0.0.1, port 80`. */
 function inOneLine(value) {
   const pairs = Object.entries(value);
   if (pairs.some(([, part]) => typeof part === "object")) return undefined;
@@ -92,7 +92,7 @@ function inOneLine(value) {
   );
 }
 
-/** The entry as the gateway tells it. */
+/** The JSON of a resource. */
 export function raw(value) {
   return el(
     "details",

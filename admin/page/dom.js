@@ -1,11 +1,11 @@
-// Makes elements. Text goes in as text: nothing on this page turns a string into HTML, and the
-// Content-Security-Policy has the browser refuse it.
+// Creates elements. Strings are inserted as text only; the Content-Security-Policy forbids turning
+// them into HTML.
 
 import { BUSY } from "./api.js";
 
 /**
- * An element with attributes and children. `on` holds listeners and `style` properties; an attribute
- * that is `undefined`, `null` or `false` is left out, and so is such a child.
+ * An element with attributes and children. `on` has event listeners and `style` CSS properties.
+ * Attributes and children that are `undefined`, `null` or `false` are left out.
  */
 export function el(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -31,17 +31,17 @@ function isShown(value) {
   return value !== undefined && value !== null && value !== false;
 }
 
-/** What a program would read, such as a key or a header. */
+/** Inline code, such as a key or a header. */
 export function code(text, attributes = {}) {
   return el("code", attributes, text);
 }
 
-/** A fixed set of words with a colour each; the word says it too. */
+/** A colored label; its text has the same meaning as the color. */
 export function tag(text, tone = "plain") {
   return el("span", { class: `tag ${tone}` }, text);
 }
 
-/** A number from 0 to 1 as a bar; the text beside it says it too. */
+/** A bar for a number from 0 to 1; the same number is in the text beside it. */
 export function bar(share, tone = "plain") {
   const width = `${Math.max(0, Math.min(1, share)) * 100}%`;
   return el(
@@ -51,7 +51,7 @@ export function bar(share, tone = "plain") {
   );
 }
 
-/** A table that is neither searched nor paged. Numbers stand at the right. */
+/** A plain table. Numbers are right-aligned. */
 export function table(caption, columns, rows) {
   const cell = (content, index) =>
     index === 0
@@ -78,7 +78,7 @@ function heading({ title, number }) {
   return el("th", { scope: "col", class: number && "number" }, title);
 }
 
-/** Pairs of a name and what it is; pairs without a value are left out. */
+/** A list of names and values; pairs without a value are left out. */
 export function facts(pairs) {
   const shown = pairs.filter(([, value]) => isShown(value) && value !== "");
   return el(
@@ -88,17 +88,17 @@ export function facts(pairs) {
   );
 }
 
-/** A part of a view, below its heading. */
+/** A section of a view with a heading. */
 export function section(title, ...children) {
   return el("section", {}, el("h2", {}, title), children);
 }
 
-/** What to do, where there is nothing to show. */
+/** A placeholder with advice, where there is nothing to show. */
 export function empty(title, advice) {
   return el("div", { class: "empty" }, el("p", { class: "title" }, title), el("p", {}, advice));
 }
 
-/** What went wrong, and what to do next. */
+/** An error with advice. */
 export function failure(error) {
   const tone = error.status === BUSY ? "warn" : "bad";
   return el(

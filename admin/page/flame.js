@@ -1,9 +1,8 @@
-// A flame graph: who called whom, each as wide as its share. Zoomed by click or Enter, walked by the
-// arrow keys.
+// A flame graph. Click or Enter zooms in, arrow keys move between frames.
 
 import { el } from "./dom.js";
 
-/** Narrower than this share of the graph is not drawn: nobody could see or hit it. */
+/** Frames narrower than this share of the graph are not drawn. */
 const LEAST_SHARE = 0.001;
 /** A name is written where the box has room for some letters of it, in percent of the graph. */
 const NAMED_PERCENT = 2;
@@ -30,7 +29,7 @@ function node(name, parent) {
   return { name, parent, total: 0, self: 0, children: new Map() };
 }
 
-/** What each function took: by itself, and with all that it called. Recursion counts once. */
+/** Self and total value of each function; recursion is counted once. */
 export function functions(root) {
   const found = new Map();
   const walk = (at, above) => {
@@ -45,7 +44,7 @@ export function functions(root) {
   return [...found.values()].sort((a, b) => b.self - a.self);
 }
 
-/** The drawing of a tree. `written(value)` is a value in its unit. */
+/** Draws a tree. `written(value)` formats a value with its unit. */
 export class Flame {
   #root;
   #written;
@@ -55,7 +54,7 @@ export class Flame {
   #graph = el("div", {
     class: "flame",
     role: "group",
-    "aria-label": "Flame graph: arrow keys walk, Enter zooms, Escape zooms out",
+    "aria-label": "Flame graph: arrow keys move, Enter zooms in, Escape zooms out",
   });
   #told = el("p", { class: "told", role: "status" });
 
@@ -74,7 +73,7 @@ export class Flame {
     this.#tell(root);
   }
 
-  /** Marks the functions whose name has this text in it. */
+  /** Highlights the functions whose names contain the text. */
   mark(text) {
     this.#wanted = text.toLowerCase();
     for (const [at, box] of this.#boxes) box.classList.toggle("marked", this.#isMarked(at));
@@ -91,7 +90,7 @@ export class Flame {
 
   #tell(at) {
     const share = this.#root.total > 0 ? (100 * at.total) / this.#root.total : 0;
-    this.#told.textContent = `${at.name}: ${this.#written(at.total)} (${share.toFixed(1)} %), ${this.#written(at.self)} by itself`;
+    this.#told.textContent = `${at.name}: ${this.#written(at.total)} (${share.toFixed(1)} %), ${this.#written(at.self)} self`;
   }
 
   #zoom(at) {
@@ -111,7 +110,7 @@ export class Flame {
     (this.#boxes.get(focus) ?? this.#boxes.get(this.#zoomed)).tabIndex = 0;
   }
 
-  /** Places what was called beside each other, the widest first; returns the greatest depth. */
+  /** Places a frame and its callees side by side, the widest first; returns the greatest depth. */
   #place(at, depth, left) {
     const share = at.total / (this.#zoomed.total || 1);
     this.#box(at, depth, left, share);
@@ -174,7 +173,7 @@ function widestFirst(at) {
   return [...at.children.values()].sort((a, b) => b.total - a.total);
 }
 
-/** A colour for each crate, so that what belongs together looks so. */
+/** A color per crate. */
 function hue(name) {
   const crate = name.replace(/^[<&]+/, "").split("::")[0];
   let sum = 0;

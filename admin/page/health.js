@@ -1,19 +1,19 @@
-// How the gateway fares, asked for again and again as long as the page is looked at.
+// The state of the gateway, polled while the page is visible.
 
 import { json } from "./api.js";
 import { poll } from "./poll.js";
 import { load, loadEndpoints, store, tell } from "./store.js";
 
-/** How often that is: 5 s. It reads counters, and asks the shards nothing. */
+/** Polling interval: 5 s. The gateway only reads counters for it. */
 const SECONDS = 5;
 
 const listeners = new Set();
 
-/** `known` is the last answer; `error` is set where there was none. */
+/** `known` is the last response; `error` is set where the last request failed. */
 export const health = {
   known: undefined,
   error: undefined,
-  /** Calls `listener` now and after each answer; returns what ends that. */
+  /** Calls `listener` now and after each poll; returns a function that unsubscribes. */
   watch(listener) {
     listeners.add(listener);
     listener();
@@ -21,7 +21,7 @@ export const health = {
   },
 };
 
-/** Begins to ask. Where the configuration is another one, or something of it is missing, it is loaded. */
+/** Starts polling, and reloads the configuration when its number changes. */
 export function start() {
   poll(SECONDS, async () => {
     try {

@@ -1,24 +1,24 @@
-// A list that is searched, sorted and paged, with the details of one entry beside it. A page is a
-// table of its own, so that thousands of entries cost no more than a hundred.
+// A list with search, sorting, pages, and the details of one entry beside it. Only one page is in the
+// document, so that thousands of entries cost no more than a hundred.
 
 import { el, empty } from "./dom.js";
 import { place, rename, to } from "./place.js";
 import { count } from "./text.js";
 
-/** Rows of one page. */
+/** Rows per page. */
 const PAGE_ROWS = 100;
 
 /**
  * A list.
  *
- * - `view`: the view's name in the address;
- * - `noun`, `nouns`: what an entry is called;
- * - `columns`: `title`, `cell(row)`, and where they apply `number`, `sort(row)`, `wide` (takes what room
- *   there is) and `spare` (left out beside details);
- * - `words(row)`: what the search looks at; `key(row)`: the entry's own;
- * - `details(row)`: title and nodes of its details;
- * - `filters`: `label`, `test(row)` of boxes that narrow the list;
- * - `none`: title and advice where there are no entries at all.
+ * - `view`: the view's name in the URL;
+ * - `noun`, `nouns`: name of an entry, singular and plural;
+ * - `columns`: `title`, `cell(row)`, and optionally `number`, `sort(row)`, `wide` (takes the remaining
+ *   width) and `spare` (hidden while details are open);
+ * - `words(row)`: searchable text; `key(row)`: unique key;
+ * - `details(row)`: title and nodes of the details;
+ * - `filters`: `label` and `test(row)` of checkboxes that filter the list;
+ * - `none`: title and advice for an empty list.
  */
 export class List {
   #options;
@@ -73,7 +73,7 @@ export class List {
     return this.#node;
   }
 
-  /** Shows what the address says: a search, an entry. */
+  /** Applies the parameters of the URL: search and open entry. */
   turnTo(parameters) {
     const query = parameters.get("q") ?? "";
     if (this.#search.value !== query) this.#search.value = query;
@@ -89,7 +89,7 @@ export class List {
     }
   }
 
-  /** Takes new entries of a configuration; where one is and what has the focus stay. */
+  /** Replaces the entries; keeps page and focus. */
   update(rows, configuration) {
     const { key, words } = this.#options;
     const before = new Map(this.#entries.map((entry) => [entry.key, entry]));
@@ -134,7 +134,7 @@ export class List {
     this.#shown = this.#shown.toSorted((a, b) => sign * compare(value.get(a), value.get(b)));
   }
 
-  /** Turns to the page of the entry that was opened by its address. */
+  /** Selects the page of the entry that the URL names. */
   #findPage() {
     const last = Math.max(0, Math.ceil(this.#shown.length / PAGE_ROWS) - 1);
     const at = this.#shown.findIndex(({ key }) => key === this.#opened);
@@ -155,7 +155,7 @@ export class List {
       this.#body.replaceChildren(empty(...none));
     } else if (shown === 0) {
       this.#body.replaceChildren(
-        empty(`No ${noun} matches.`, "Search for less, or clear the search."),
+        empty(`No matching ${nouns}.`, "Shorten or clear the search."),
       );
     } else {
       this.#body.replaceChildren(this.#table(), this.#pager());
@@ -163,7 +163,7 @@ export class List {
     focused();
   }
 
-  /** What gives the focus back to where it was, after everything was drawn again. */
+  /** Returns a function that restores the focus after a redraw. */
   #focus() {
     const active = document.activeElement;
     if (!this.#body.contains(active)) return () => {};
@@ -228,7 +228,7 @@ export class List {
     return el("th", { ...attributes, "aria-sort": order }, button);
   }
 
-  /** Once the one way, then the other, then as it came. */
+  /** Cycles through one order, the other, and unsorted. */
   #sortBy(column) {
     const { column: before, descending } = this.#sorting;
     const first = column.number === true;
@@ -290,7 +290,7 @@ export class List {
     this.#body.querySelector(".scroll").scrollTop = 0;
   }
 
-  /** Up and down, and to the ends, among the rows of the page. */
+  /** Moves the focus between rows with the arrow keys, Home and End. */
   #walk(event) {
     const links = [...this.#body.querySelectorAll("tbody tr > th > a")];
     const at = links.indexOf(event.target);
@@ -323,8 +323,8 @@ export class List {
 
   #gone() {
     const { noun } = this.#options;
-    const advice = "It may have been removed from the configuration, or the link is an old one.";
-    return [`No such ${noun}`, empty(`There is no ${noun} of this key now.`, advice)];
+    const advice = "It may have been removed from the configuration, or the link may be outdated.";
+    return [`No such ${noun}`, empty(`No ${noun} with this key is loaded.`, advice)];
   }
 
   #closed() {
@@ -342,7 +342,7 @@ function tone({ number, wide, spare }) {
   );
 }
 
-/** A view of one list: `rows(dump)` are its entries. */
+/** A view of one list with the entries `rows(dump)`. */
 export function listView(options, { rows, watch }) {
   const list = new List(options);
   const stop = watch((dump) => list.update(rows(dump), dump.version.configuration));

@@ -1,4 +1,4 @@
-// Where requests come in.
+// Listeners and the sockets they are on.
 
 import { link, properties, raw } from "./describe.js";
 import { code, el, facts, section, tag } from "./dom.js";
@@ -11,7 +11,7 @@ import { counted } from "./text.js";
 export const title = "Listeners";
 
 export function create(watch) {
-  // A socket goes down and comes back without another configuration.
+  // The state of sockets changes without a new configuration.
   const watchBoth = (draw) => {
     const stops = [watch(draw), health.watch(() => store.dump && draw(store.dump))];
     return () => stops.forEach((stop) => stop());
@@ -19,7 +19,7 @@ export function create(watch) {
   return listView(OPTIONS, { rows, watch: watchBoth });
 }
 
-/** Listeners, each with its socket, why that is down if it is, and the number of its rules. */
+/** Listeners with their socket, why it is down if it is, and their number of rules. */
 function rows(dump) {
   const { bindsDown = [] } = (health.known ?? dump).runtime;
   const reasons = new Map(bindsDown.map(({ bind, reason }) => [bind, reason]));
@@ -71,7 +71,7 @@ const OPTIONS = {
   details,
   none: [
     "No listener is loaded.",
-    "The gateway listens once a Gateway of its class is in its configuration. Its log names what keeps one out.",
+    "The configuration has no valid Gateway of the gateway's class. See the gateway's log for the reason.",
   ],
 };
 

@@ -1,4 +1,4 @@
-// The program's own log: its filter, shown and set.
+// The filter of the program log.
 
 import { text } from "./api.js";
 import { code, el, facts, failure, section } from "./dom.js";
@@ -60,10 +60,10 @@ function form({ current, buttons, field, submit, outcome }) {
   return el(
     "div",
     { class: "card" },
-    el("p", {}, el("label", { for: "current-level" }, "Filter in force: "), current),
+    el("p", {}, el("label", { for: "current-level" }, "Current filter: "), current),
     el(
       "div",
-      { class: "buttons", role: "group", "aria-label": "One level for everything" },
+      { class: "buttons", role: "group", "aria-label": "Level for all modules" },
       buttons,
     ),
     el(
@@ -79,17 +79,17 @@ function form({ current, buttons, field, submit, outcome }) {
 
 function help() {
   return section(
-    "How a filter is written",
+    "Filter syntax",
     facts([
-      [code("info"), "everything from info on"],
-      [code("info,proxy::forward=debug"), "more from one module"],
-      [code("warn,admin=off"), "less of all, nothing from one"],
+      [code("info"), "info and above for all modules"],
+      [code("info,proxy::forward=debug"), "also debug for one module"],
+      [code("warn,admin=off"), "only warn and above, and nothing from one module"],
     ]),
     el(
       "p",
       { class: "muted" },
-      "The syntax is that of RUST_LOG. A change applies at once and holds until the next one or a restart. " +
-        "The log itself is on the gateway's stderr.",
+      "The syntax is that of RUST_LOG. A change takes effect immediately and lasts until the next change or a " +
+        "restart. The log goes to the gateway's stderr.",
     ),
   );
 }

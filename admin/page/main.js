@@ -1,4 +1,4 @@
-// The page: which view is shown, and the bar above it.
+// The frame of the page: the current view, navigation, and the status bar.
 
 import { BUSY } from "./api.js";
 import * as backends from "./backends.js";
@@ -56,7 +56,7 @@ function show() {
   if (!isFirst && !main.contains(document.activeElement)) heading.focus();
 }
 
-/** How a view learns of the configuration; until there is one, it is not shown. */
+/** Subscribes a view to the configuration; the view is hidden until one is loaded. */
 function watcher(body) {
   return (draw) =>
     store.watch(() => {
@@ -73,7 +73,7 @@ function markPlace(view) {
   }
 }
 
-/** Ready, draining, not ready or silent, in the bar. */
+/** Shows the gateway's state in the status bar. */
 function drawState() {
   const [text, tone] = stateText();
   const state = document.getElementById("state");
@@ -86,7 +86,7 @@ function drawState() {
 
 function stateText() {
   if (health.error?.status === BUSY) return ["Busy", "warn"];
-  if (health.error) return ["No answer", "bad"];
+  if (health.error) return ["Unreachable", "bad"];
   if (!health.known) return ["Connecting…", "plain"];
   const { pending, bindsDown = [] } = health.known.runtime;
   if (pending.length === 0 && bindsDown.length > 0)
@@ -96,7 +96,7 @@ function stateText() {
   return [`Not ready: ${pending.join(", ")}`, "bad"];
 }
 
-/** What went wrong with asking, once for all views; it goes when an answer comes. */
+/** Shows a failed request above all views, until one succeeds. */
 function drawProblem() {
   const error = health.error ?? store.error;
   if (problem.dataset.says === (error?.message ?? "")) return;
@@ -118,7 +118,7 @@ function prepareBar() {
   });
 }
 
-/** `/` goes to the search of the view, as in many tools. */
+/** The key `/` focuses the search of the view. */
 function goToSearch(event) {
   const typing = event.target.closest("input, select, textarea");
   const search = document.getElementById("search");

@@ -1,4 +1,4 @@
-// Where memory is.
+// Memory usage.
 
 import { json } from "./api.js";
 import { bar, el, facts, failure, section, table, tag } from "./dom.js";
@@ -7,11 +7,11 @@ import { bytes, count } from "./text.js";
 
 export const title = "Memory";
 
-/** The kernel walks the page tables for each answer: 10 s. */
+/** Refresh interval: 10 s. The kernel walks the page tables for each response. */
 const SECONDS = 10;
 
 export function create() {
-  const node = el("div", { class: "stack" }, el("p", { class: "muted" }, "Asking…"));
+  const node = el("div", { class: "stack" }, el("p", { class: "muted" }, "Loading…"));
   const polling = poll(SECONDS, async () => {
     try {
       node.replaceChildren(...report(await json("memory")));
@@ -31,7 +31,7 @@ function report(memory) {
       section("Process", facts(ofProcess(process))),
       section(
         "Control group",
-        cgroup ? ofGroup(cgroup) : el("p", { class: "muted" }, "The process is in none that says."),
+        cgroup ? ofGroup(cgroup) : el("p", { class: "muted" }, "No memory cgroup."),
       ),
       section("Allocator", facts(ofAllocator(allocator))),
       section("Heap profile", facts(ofProfile(heapProfile))),
@@ -44,11 +44,11 @@ function ofProcess(process) {
   const limit = process.maxFds ? ` of ${count(process.maxFds)}` : "";
   return [
     ["resident", bytes(process.rss)],
-    ["resident, shared pages by share", process.pss !== null && bytes(process.pss)],
-    ["in swap", bytes(process.swap)],
+    ["proportional (PSS)", process.pss !== null && bytes(process.pss)],
+    ["swapped", bytes(process.swap)],
     ["address space", bytes(process.virtualSize)],
     ["threads", count(process.threads)],
-    ["descriptors", `${count(process.fds)}${limit}`],
+    ["file descriptors", `${count(process.fds)}${limit}`],
   ];
 }
 
@@ -61,7 +61,7 @@ function ofGroup({ usage, limit, workingSet }) {
       ["working set", bytes(workingSet)],
       ["usage", bytes(usage)],
       ["limit", limit ? bytes(limit) : "none"],
-      ["of the limit", share !== undefined && tag(`${Math.round(share * 100)} %`, tone)],
+      ["share of the limit", share !== undefined && tag(`${Math.round(share * 100)} %`, tone)],
     ]),
   ];
 }
@@ -70,20 +70,20 @@ function ofAllocator(allocator) {
   return [
     ["name", allocator.name],
     ["committed", bytes(allocator.committed)],
-    ["committed at most", bytes(allocator.peakCommitted)],
+    ["peak committed", bytes(allocator.peakCommitted)],
     ["reserved", bytes(allocator.reserved)],
     ["resident", bytes(allocator.rss)],
-    ["resident at most", bytes(allocator.peakRss)],
-    ["page faults that read a disk", count(allocator.pageFaults)],
+    ["peak resident", bytes(allocator.peakRss)],
+    ["major page faults", count(allocator.pageFaults)],
   ];
 }
 
 function ofProfile({ armed, sampled, liveSamples }) {
   return [
-    ["samples", armed ? tag("on", "good") : tag("off")],
-    ["sampled", count(sampled)],
-    ["of them live", count(liveSamples)],
-    ["look", armed && el("a", { href: "#profiles" }, "draw the heap as a flame graph")],
+    ["sampling", armed ? tag("on", "good") : tag("off")],
+    ["samples", count(sampled)],
+    ["live samples", count(liveSamples)],
+    ["profile", armed && el("a", { href: "#profiles" }, "show the heap as a flame graph")],
   ];
 }
 
@@ -95,7 +95,7 @@ function ofShards({ total, shards }) {
     bytes(it.bytes),
     count(it.count),
   ];
-  const columns = ["Thread", "Live", "Live allocations", "Ever allocated", "Allocations"];
+  const columns = ["Thread", "Live", "Live allocations", "Total allocated", "Allocations"];
   const rows = [row("All", total), ...shards.map((shard, id) => row(`Shard ${id}`, shard))];
   return table(
     "Allocations",

@@ -1,4 +1,4 @@
-// Whether the gateway is ready, what it serves, and what needs a look.
+// Readiness, what the gateway serves, and what needs attention.
 
 import { condition } from "./backends.js";
 import { validity } from "./certificates.js";
@@ -30,7 +30,7 @@ export function create(watch) {
   return { node, stop: () => stops.forEach((stop) => stop()) };
 }
 
-/** A shard whose event loop did not turn for this long is in trouble: 1 s. */
+/** A heartbeat older than this is marked: 1 s. */
 const LATE_MILLIS = 1000;
 
 function shards(runtime) {
@@ -39,7 +39,7 @@ function shards(runtime) {
     shard.reason
       ? [`${shard.driver} `, el("span", { class: "muted" }, shard.reason)]
       : shard.driver,
-    shard.core === undefined ? "not bound" : String(shard.core),
+    shard.core === undefined ? "not pinned" : String(shard.core),
     count(shard.connections),
     tag(`${millis(shard.heartbeatMs)} ago`, shard.heartbeatMs > LATE_MILLIS ? "bad" : "good"),
   ]);
@@ -48,7 +48,7 @@ function shards(runtime) {
     { title: "Driver" },
     { title: "Core", number: true },
     { title: "Connections", number: true },
-    { title: "Last turn", number: true },
+    { title: "Heartbeat", number: true },
   ];
   return table("Shards", columns, rows);
 }
@@ -56,14 +56,14 @@ function shards(runtime) {
 function about(version, runtime, source) {
   return facts([
     ["version", version.gateway],
-    ["runs for", seconds(runtime.uptimeSeconds)],
+    ["uptime", seconds(runtime.uptimeSeconds)],
     ["configuration", configuration(version, source)],
     [source.kind === "xds" ? "controller" : "files", source.from.map((from) => code(from))],
     ["problems", problems(source)],
     ["CPUs", runtime.cpus.join(", ")],
     [
-      "descriptors of a shard",
-      `${count(runtime.descriptorsPerShard)} at most, for its connections`,
+      "file descriptors per shard",
+      `at most ${count(runtime.descriptorsPerShard)}, for its connections`,
     ],
   ]);
 }
@@ -72,32 +72,32 @@ function configuration({ configuration: number }, { ageSeconds }) {
   if (number === 0) return "none yet";
   return ageSeconds === null
     ? `number ${number}`
-    : `number ${number}, in force for ${seconds(ageSeconds)}`;
+    : `number ${number}, loaded ${seconds(ageSeconds)} ago`;
 }
 
 function problems({ problems }) {
   if (problems === 0) return tag("none", "good");
   return [
     tag(counted(problems, "problem"), "warn"),
-    " The gateway's log names each with its object and field.",
+    " See the gateway's log for each with its object and field.",
   ];
 }
 
-/** What each thing that is waited for means, and what to do about it. */
+/** Explanation of and advice for each pending condition. */
 const PENDING = {
   configuration:
-    "The first complete configuration is not loaded yet. Look at the log for what is wrong with it.",
+    "No complete configuration has been loaded yet. See the log for the reason.",
   listeners:
-    "No socket is bound yet. Look at the log for what keeps them, such as a port that another process has.",
-  shards: "Not all request threads are up yet.",
+    "No socket is bound yet. See the log for the reason, such as a port in use by another process.",
+  shards: "Not all request threads have started yet.",
   draining:
-    "It was told to end: load balancers send nothing new, and requests under way are finished.",
+    "The gateway is shutting down: load balancers stop sending requests, and requests in flight are completed.",
 };
 
 function readiness({ pending, bindsDown = [] }) {
   if (pending.length === 0) {
     const listeners = bindsDown.length > 0 ? "some listeners are bound" : "the listeners are bound";
-    const text = `Traffic may come: the configuration is loaded, ${listeners}, and all shards are up.`;
+    const text = `The configuration is loaded, ${listeners}, and all shards are running.`;
     return el(
       "div",
       { class: "notice good" },
@@ -110,7 +110,7 @@ function readiness({ pending, bindsDown = [] }) {
   return el("div", { class: `notice ${tone}` }, el("p", { class: "title" }, title), reasons);
 }
 
-/** What gets no traffic although the gateway is ready: it is, once one socket is bound. */
+/** Sockets that are down. The gateway is ready as soon as one socket is bound. */
 function outages({ bindsDown = [] }) {
   if (bindsDown.length === 0) return [];
   const title = `${counted(bindsDown.length, "socket")} cannot be bound`;
@@ -119,7 +119,7 @@ function outages({ bindsDown = [] }) {
       "div",
       { class: "notice warn" },
       el("p", { class: "title" }, title),
-      el("p", {}, "Clients are refused there. The gateway tries again by itself."),
+      el("p", {}, "Connections to it are refused. The gateway keeps retrying."),
       el(
         "ul",
         { class: "plain" },
@@ -164,7 +164,7 @@ function serving(dump) {
           endpoints.filter(Boolean).length,
           "endpoint",
           "endpoints",
-          note(unwell, "not healthy"),
+          note(unwell, "unhealthy"),
         ),
         tile("policies", dump.policies.length, "policy", "policies"),
         tile(
@@ -172,7 +172,7 @@ function serving(dump) {
           dump.certificates.length,
           "certificate",
           "certificates",
-          note(ending, "over soon"),
+          note(ending, "expiring"),
         ),
       ),
     ),

@@ -1,4 +1,4 @@
-// Where one is on the page, as its address says it: `#routes?q=cart&key=…`.
+// The current view and its parameters in the URL fragment: `#routes?q=cart&key=…`.
 
 /** The view and its parameters. */
 export function place() {
@@ -6,13 +6,13 @@ export function place() {
   return { view: view || "overview", parameters: new URLSearchParams(query) };
 }
 
-/** The address of a view; parameters that are empty are left out. */
+/** The URL of a view; empty parameters are left out. */
 export function to(view, parameters = {}) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value));
   return query.size > 0 ? `#${view}?${query}` : `#${view}`;
 }
 
-/** Changes the address without a step in the history: for what is typed. */
+/** Replaces the URL without a history entry, for input while typing. */
 export function rename(view, parameters) {
   history.replaceState(null, "", to(view, parameters));
 }

@@ -1,4 +1,4 @@
-// What holds for requests beside their rule.
+// Policies and their targets.
 
 import { link, properties, raw } from "./describe.js";
 import { el, facts, section, tag } from "./dom.js";
@@ -26,7 +26,7 @@ const OPTIONS = {
       sort: (policy) => policy.key,
     },
     {
-      title: "Aims at",
+      title: "Level",
       cell: (policy) => words(policy.target.type),
       sort: (policy) => policy.target.type,
     },
@@ -50,8 +50,8 @@ const OPTIONS = {
   details,
   none: [
     "No policy is loaded.",
-    "A TrafficPolicy sets tokens, limits, access log and more for a Gateway, listener, route or backend. " +
-      "Without one, the defaults hold.",
+    "A TrafficPolicy sets authentication, limits, access log and more for a Gateway, listener, route or " +
+      "backend. Without one, the defaults apply.",
   ],
 };
 
@@ -64,7 +64,7 @@ function aim({ type, rule, ...names }) {
 function details(policy) {
   return [
     policy.key,
-    facts([["aims at", targetLink(policy.target)]]),
+    facts([["target", targetLink(policy.target)]]),
     Object.entries(policy.spec).map(([name, value]) => section(words(name), properties(value))),
     raw(policy),
   ];

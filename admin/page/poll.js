@@ -1,16 +1,16 @@
-// Asks again and again, but only while somebody looks: not in a hidden tab, and not while updates
-// are paused. The next time counts from the end of the last, so that a slow server is not piled upon.
+// Polling, suspended in a hidden tab and while updates are paused. The interval counts from the end of
+// the previous request, so that requests do not pile up on a slow server.
 
-/** Never faster than this: 5 s. */
-const LEAST_SECONDS = 5;
+/** Minimum interval: 5 s. */
+const MIN_SECONDS = 5;
 
 const running = new Set();
 let paused = false;
 
-/** Does `work` now, or once the page is seen, and again every so many seconds. */
+/** Runs `work` now, or once the page is visible, and then every `seconds`. */
 export function poll(seconds, work) {
   const it = { timer: undefined, busy: false, over: false, ended: undefined };
-  const pause = Math.max(seconds, LEAST_SECONDS) * 1000;
+  const pause = Math.max(seconds, MIN_SECONDS) * 1000;
   it.turn = async () => {
     clearTimeout(it.timer);
     if (it.busy || it.over) return;
@@ -32,7 +32,7 @@ export function poll(seconds, work) {
   running.add(it);
   it.schedule();
   return {
-    /** Does it now. */
+    /** Runs it now. */
     now: it.turn,
     stop() {
       it.over = true;
@@ -42,13 +42,13 @@ export function poll(seconds, work) {
   };
 }
 
-/** Pauses all of it, or goes on. */
+/** Pauses or resumes all polling. */
 export function setPaused(value) {
   paused = value;
   wake();
 }
 
-/** A pause holds up news, not what a view that is opened needs to show anything at all. */
+/** Pausing does not affect the first request of a newly opened view. */
 function mayAsk({ ended }) {
   return !document.hidden && (!paused || ended === undefined);
 }

@@ -1,11 +1,11 @@
-// Reads profiles: gzipped protobuf, as github.com/google/pprof/blob/main/proto/profile.proto has it.
+// Decodes profiles: gzipped protobuf (github.com/google/pprof/blob/main/proto/profile.proto).
 
 const VARINT = 0;
 const FIXED64 = 1;
 const BYTES = 2;
 const FIXED32 = 5;
 
-/** Field numbers of the messages, as far as they are used. */
+/** Field numbers of the messages; unused ones are left out. */
 const PROFILE = {
   sampleType: 1,
   sample: 2,
@@ -22,7 +22,7 @@ const LOCATION = { id: 1, address: 3, line: 4 };
 const LINE = { function: 1 };
 const FUNCTION = { id: 1, name: 2 };
 
-/** What a gzipped profile says: `types` of values, and `samples` with a stack, outermost first. */
+/** Decodes a gzipped profile: `types` of values, and `samples` with a stack, outermost first. */
 export async function read(gzipped) {
   const unpacked = new Blob([gzipped]).stream().pipeThrough(new DecompressionStream("gzip"));
   return decode(new Uint8Array(await new Response(unpacked).arrayBuffer()));
@@ -54,8 +54,8 @@ function decode(buffer) {
 }
 
 /**
- * A stack without the first function whose whole name matches, and all that it calls. As in pprof,
- * functions at the root stay until one does not match, so that something is left of each stack.
+ * Cuts a stack before the first function whose whole name matches. As in pprof, matching functions at
+ * the root are kept, so that the stack is not empty.
  */
 function cut(stack, pattern) {
   const isDropped = new RegExp(`^(?:${pattern})$`);
@@ -71,7 +71,7 @@ function sample(it, frames) {
   return { stack, values: numbers(it, SAMPLE.value) };
 }
 
-/** The functions at a place, outermost first: there are several where some are inlined. */
+/** The functions at a location, outermost first; several where functions are inlined. */
 function functions(location, names) {
   const lines = all(location, LOCATION.line).map(message);
   if (lines.length === 0) return [`0x${one(location, LOCATION.address).toString(16)}`];
@@ -99,7 +99,7 @@ function one(fields, number) {
   return fields.get(number)?.at(-1) ?? 0;
 }
 
-/** A repeated number: packed, or one by one. */
+/** A repeated number field, packed or not. */
 function numbers(fields, number) {
   return all(fields, number).flatMap((value) => {
     if (typeof value === "number") return [value];
@@ -122,7 +122,7 @@ class Reader {
     return this.#at >= this.#bytes.length;
   }
 
-  /** Numbers over 2^53 lose their last digits, which only addresses have. */
+  /** Numbers above 2^53 lose precision; only addresses are that large. */
   varint() {
     let [value, scale] = [0, 1];
     for (;;) {

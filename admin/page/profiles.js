@@ -1,4 +1,4 @@
-// Where CPU time and memory go.
+// CPU and heap profiles.
 
 import * as api from "./api.js";
 import { el, empty, failure, section, table } from "./dom.js";
@@ -10,15 +10,15 @@ export const title = "Profiles";
 
 /** Functions in the table below the graph. */
 const FUNCTIONS_SHOWN = 25;
-/** What the gateway may take to look up names, on top of the time it samples: 5 min. */
-const WRITING_MILLIS = 300_000;
+/** Timeout for symbolization, in addition to the sampling time: 5 min. */
+const SYMBOLIZATION_MILLIS = 300_000;
 
 /** Types of values, in words. */
 const TYPES = {
   samples: "samples",
   cpu: "CPU time",
-  alloc_objects: "allocations ever made",
-  alloc_space: "bytes ever allocated",
+  alloc_objects: "total allocations",
+  alloc_space: "total allocated bytes",
   inuse_objects: "live allocations",
   inuse_space: "live bytes",
 };
@@ -45,10 +45,10 @@ class ProfilesView {
     "Cancel",
   );
   #status = el("p", { class: "status", role: "status" });
-  #progress = el("progress", { max: "1", value: "0", hidden: true, "aria-label": "Time sampled" });
+  #progress = el("progress", { max: "1", value: "0", hidden: true, "aria-label": "Sampling progress" });
   #result = el("div", { class: "stack" });
   #abort;
-  /** Where the last file is kept for saving. */
+  /** Object URL of the last profile, for the download link. */
   #href;
 
   constructor() {
@@ -65,9 +65,9 @@ class ProfilesView {
     const buttons = el("div", { class: "buttons" }, this.#cpu, this.#heap, this.#cancel);
     this.#result.append(
       empty(
-        "No profile is taken yet.",
-        "A CPU profile shows which code runs in the next seconds; it costs each request thread some microseconds a " +
-          "sample. A heap profile shows what allocated the memory that is in use, and is there at once.",
+        "No profile recorded yet.",
+        "A CPU profile samples the running code for the given time, at a few microseconds per sample. " +
+          "A heap profile shows which code allocated the memory in use.",
       ),
     );
     this.node = el(
@@ -84,7 +84,7 @@ class ProfilesView {
     this.#abort?.abort();
   }
 
-  /** Gives back what the browser keeps for the view. */
+  /** Releases the view's resources. */
   leave() {
     this.stop();
     if (this.#href) URL.revokeObjectURL(this.#href);
@@ -96,31 +96,31 @@ class ProfilesView {
       const share = Math.min(1, (performance.now() - began) / (seconds * 1000));
       this.#progress.value = share;
       this.#status.textContent =
-        share < 1 ? `Sampling for ${counted(seconds, "second")}…` : "Looking up names…";
+        share < 1 ? `Sampling for ${counted(seconds, "second")}…` : "Resolving symbols…";
     };
     this.#take(
       "cpu",
       `debug/pprof/profile?seconds=${seconds}`,
-      seconds * 1000 + WRITING_MILLIS,
+      seconds * 1000 + SYMBOLIZATION_MILLIS,
       tick,
     );
   }
 
   #takeHeap() {
     const tick = () => {
-      this.#status.textContent = "Looking up names…";
+      this.#status.textContent = "Resolving symbols…";
     };
-    this.#take("heap", "debug/pprof/heap", WRITING_MILLIS, tick);
+    this.#take("heap", "debug/pprof/heap", SYMBOLIZATION_MILLIS, tick);
   }
 
-  async #take(name, path, patience, tick) {
+  async #take(name, path, timeout, tick) {
     const abort = new AbortController();
     this.#abort = abort;
     this.#running(true, name === "cpu");
     tick();
     const timer = setInterval(tick, 200);
     try {
-      const file = await api.bytes(path, { signal: abort.signal, patience });
+      const file = await api.bytes(path, { signal: abort.signal, timeout });
       this.#show(name, file, await read(file));
       this.#status.textContent = "";
     } catch (error) {
@@ -169,7 +169,7 @@ class ProfilesView {
         { class: "tools" },
         el("label", { for: "type" }, "Show"),
         choice,
-        el("label", { for: "mark" }, "Mark"),
+        el("label", { for: "mark" }, "Highlight"),
         mark,
         this.#download(name, file),
       ),
@@ -178,7 +178,7 @@ class ProfilesView {
     draw();
   }
 
-  /** The file as it came, for `go tool pprof` and speedscope. The one before is given back. */
+  /** A link to download the profile for `go tool pprof` and speedscope. Releases the previous one. */
   #download(name, file) {
     if (this.#href) URL.revokeObjectURL(this.#href);
     const href = URL.createObjectURL(new Blob([file], { type: "application/octet-stream" }));
@@ -191,7 +191,7 @@ class ProfilesView {
     const root = tree(profile.samples, type);
     if (root.total === 0) {
       graph.replaceChildren(
-        empty("Nothing was sampled.", "The gateway was idle: send it requests, and take longer."),
+        empty("No samples.", "The gateway was idle: send requests to it, or record for longer."),
       );
       return;
     }
@@ -222,9 +222,9 @@ function heaviest(root, written) {
       written(total),
       share(total),
     ]);
-  const columns = ["Function", "By itself", "Share", "With what it calls", "Share"];
+  const columns = ["Function", "Self", "Share", "Total", "Share"];
   return table(
-    "The heaviest functions",
+    "Top functions",
     columns.map((title, index) => ({ title, number: index > 0 })),
     rows,
   );

@@ -1,4 +1,4 @@
-// The rules that requests are held against.
+// Route rules.
 
 import { link, match, matches, properties, raw, routeTitle, target } from "./describe.js";
 import { code, el, empty, facts, section, table, tag } from "./dom.js";
@@ -29,7 +29,7 @@ const OPTIONS = {
       sort: (route) => route.matches?.[0]?.path.value ?? "",
       wide: true,
     },
-    { title: "To", cell: targets, wide: true, spare: true },
+    { title: "Backends", cell: targets, wide: true, spare: true },
   ],
   filters: [
     {
@@ -40,12 +40,12 @@ const OPTIONS = {
   details,
   none: [
     "No route is loaded.",
-    "A route is served once its parentRef names a listener of a Gateway that is loaded, and that " +
-      "listener allows it. `gateway check` and the gateway's log say why one is not.",
+    "A route is loaded if its parentRef names a listener of a loaded Gateway that allows it. " +
+      "`gateway check` and the gateway's log give the reason where it is not.",
   ],
 };
 
-/** `shop/cart/0`, as logs and traces have it. */
+/** `shop/cart/0`, as in logs and traces. */
 function name(route) {
   const { kind, namespace, name, rest } = parts(route.key);
   return [
@@ -71,7 +71,7 @@ function hosts(route) {
 function targets(route) {
   const { redirect } = route.filters ?? {};
   if (redirect) return el("span", {}, "redirect ", tag(String(redirect.status)));
-  if (route.backends.length === 0) return el("span", { class: "muted" }, "nowhere");
+  if (route.backends.length === 0) return el("span", { class: "muted" }, "none");
   const total = route.backends.reduce((sum, { weight }) => sum + weight, 0);
   return route.backends.map(({ target: to, weight }) =>
     el(
@@ -100,7 +100,7 @@ function details(route) {
       ["gateway", listener?.gateway],
       ["hosts", properties(route.hostnames ?? [`${listener?.hostname ?? "*"} (the listener's)`])],
       [
-        "age decides",
+        "created",
         route.order.created > 0 && new Date(route.order.created * 1000).toISOString(),
       ],
     ]),
@@ -117,7 +117,7 @@ function details(route) {
     route.timeouts && section("Timeouts", properties(route.timeouts)),
     route.retry && section("Retries", properties(route.retry)),
     route.session && section("Session persistence", properties(route.session)),
-    section("Policies that hold here", policies(dump, route)),
+    section("Effective policies", policies(dump, route)),
     raw(route),
   ];
 }
@@ -126,8 +126,8 @@ function backends(route) {
   if (route.backends.length === 0) {
     const redirects = route.filters?.redirect !== undefined;
     return redirects
-      ? el("p", { class: "muted" }, "None: the redirect answers.")
-      : empty("No backend.", "Requests to this rule are answered with 500.");
+      ? el("p", { class: "muted" }, "None: the rule redirects.")
+      : empty("No backend.", "Requests to this rule get status 500.");
   }
   const total = route.backends.reduce((sum, { weight }) => sum + weight, 0);
   const rows = route.backends.map((it) => [
@@ -136,7 +136,7 @@ function backends(route) {
     percent(it.weight, total),
   ]);
   const columns = [
-    { title: "To" },
+    { title: "Backend" },
     { title: "Weight", number: true },
     { title: "Share", number: true },
   ];
@@ -150,7 +150,7 @@ function policies(dump, route) {
     "ul",
     { class: "plain" },
     found.map((policy) =>
-      el("li", {}, link("policies", policy.key), ` by ${words(policy.target.type)}`),
+      el("li", {}, link("policies", policy.key), ` (${words(policy.target.type)})`),
     ),
   );
 }

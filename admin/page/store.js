@@ -1,4 +1,4 @@
-// The configuration that the gateway has loaded, and what of it belongs together.
+// The loaded configuration, with indexes and relations.
 
 import { json } from "./api.js";
 
@@ -15,11 +15,11 @@ const LISTS = [
 
 const listeners = new Set();
 
-/** What is known: `dump` once it was loaded, `error` where the last attempt failed. */
+/** `dump` is set once it is loaded, `error` where the last request failed. */
 export const store = {
   dump: undefined,
   error: undefined,
-  /** Calls `listener` now and after each change; returns what ends that. */
+  /** Calls `listener` now and after each change; returns a function that unsubscribes. */
   watch(listener) {
     listeners.add(listener);
     listener();
@@ -27,7 +27,7 @@ export const store = {
   },
 };
 
-/** Calls each, whatever the others throw: one view that fails must not keep the rest from news. */
+/** Calls all listeners; an exception in one does not affect the others. */
 export function tell(listeners) {
   for (const listener of [...listeners]) {
     try {
@@ -38,7 +38,7 @@ export function tell(listeners) {
   }
 }
 
-/** Loads all of it. */
+/** Loads the whole configuration. */
 export async function load() {
   try {
     const dump = await json("config_dump");
@@ -51,14 +51,14 @@ export async function load() {
   tell(listeners);
 }
 
-/** Loads how the endpoints fare, and leaves the rest as it is. */
+/** Reloads the state of the endpoints only. */
 export async function loadEndpoints() {
   if (!store.dump) return;
   try {
-    // One after the other: the admin server does only a few such things at a time.
+    // Sequentially: the admin server limits concurrent expensive requests.
     for (const list of ["backends", "services"]) {
       const { version, [list]: loaded = [] } = await json(`config_dump?type=${list}`);
-      // Those of another configuration come with all of it.
+      // A new configuration is loaded as a whole.
       if (version.configuration === store.dump.version.configuration)
         store.dump = indexed({ ...store.dump, [list]: loaded });
     }
@@ -79,12 +79,12 @@ function indexed(dump) {
   };
 }
 
-/** The key of what a rule's share goes to; nothing where the reference is invalid. */
+/** The key of a backend reference's target; undefined where it is invalid. */
 export function targetKey(target) {
   return target.backend ?? target.service;
 }
 
-/** The policies that hold for a route, the narrowest first. */
+/** The policies that apply to a route, the most specific first. */
 export function policiesOf(dump, route) {
   const listener = dump.listenersByKey.get(route.listener);
   const targets = new Set(route.backends.map((backend) => targetKey(backend.target)));
@@ -108,10 +108,10 @@ export function policiesOf(dump, route) {
   return dump.policies.filter(holds).sort((a, b) => width(a) - width(b));
 }
 
-/** Targets of policies, the narrowest first. */
+/** Target types of policies, the most specific first. */
 const WIDTHS = ["Rule", "Route", "Listener", "ListenerSet", "Gateway", "Service", "Backend"];
 
-/** The routes that lead to a backend or service. */
+/** The routes that reference a backend or service. */
 export function routesTo(dump, key) {
   return dump.routes.filter((route) =>
     route.backends.some(({ target }) => targetKey(target) === key),

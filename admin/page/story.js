@@ -1,16 +1,16 @@
-// One traced request, or connection that is carried as it is, told event by event.
+// A traced request, or TCP, TLS or UDP connection, drawn event by event.
 
 import { bar, code, el, facts, table, tag } from "./dom.js";
 import { link } from "./describe.js";
 import { to } from "./place.js";
 import { count, counted, micros } from "./text.js";
 
-/** How each severity looks. */
+/** Tone by severity. */
 const TONES = { success: "good", info: "plain", warn: "warn", error: "bad" };
 
 export class Story {
   request;
-  /** How it began, where it is a connection. */
+  /** The `connectionStarted` event of a connection. */
   connection;
   finished;
   outcome = "";
@@ -30,7 +30,7 @@ export class Story {
     );
   }
 
-  /** What it is, in a line. */
+  /** One-line title. */
   get title() {
     const { request, connection } = this;
     if (request) return `${request.method} ${request.host}${request.path}`;
@@ -38,7 +38,7 @@ export class Story {
     return `${connection.protocol} ${connection.serverName ?? connection.client}`;
   }
 
-  /** Takes the next event, and draws it. */
+  /** Adds an event. */
   take(event) {
     const { message } = event;
     if (message.type === "requestSnapshot") this.request = message;
@@ -60,7 +60,7 @@ export class Story {
   #finish({ message, severity, eventEnd }) {
     this.finished = { durationMicros: eventEnd, ...message };
     this.tone = severity === "info" ? "good" : TONES[severity];
-    this.outcome = message.status === undefined ? "closed" : String(message.status || "no answer");
+    this.outcome = message.status === undefined ? "closed" : String(message.status || "no response");
     if (message.status >= 500) this.tone = "bad";
     else if (message.status >= 400) this.tone = "warn";
   }
@@ -68,9 +68,9 @@ export class Story {
   #drawHead() {
     const { request, connection, finished } = this;
     const rows = finished && [
-      ["took", micros(finished.durationMicros)],
+      ["duration", micros(finished.durationMicros)],
       [
-        "of that the backend",
+        "backend time",
         finished.upstreamMicros !== undefined && micros(finished.upstreamMicros),
       ],
       ["rule", finished.route],
@@ -78,7 +78,7 @@ export class Story {
       ["endpoint", finished.endpoint],
       ["retries", finished.retries > 0 && count(finished.retries)],
       ["bytes", `${count(finished.bytesIn)} in, ${count(finished.bytesOut)} out`],
-      ["failed because", finished.reason],
+      ["failure", finished.reason],
     ];
     this.#head.replaceChildren(
       el("h2", {}, finished && tag(this.outcome, this.tone), " ", this.title),
@@ -93,7 +93,7 @@ export class Story {
     );
   }
 
-  /** Bars against the whole time, as far as it is known. */
+  /** Scales the bars to the total time known so far. */
   #drawTimes() {
     const whole = Math.max(1, ...this.#events.map(({ event }) => event.eventEnd));
     for (const { event, step } of this.#events) {
@@ -105,7 +105,7 @@ export class Story {
   }
 }
 
-/** The step that an event is drawn as. */
+/** Renders an event as a step. */
 function drawn({ eventStart, eventEnd, severity, message }) {
   const draw = STEPS[message.type] ?? unknown;
   const { title, content = [] } = draw(message);
@@ -131,17 +131,17 @@ function drawn({ eventStart, eventEnd, severity, message }) {
   return { node, bar: shown };
 }
 
-/** An event of a later version of the gateway. */
+/** An event type of a newer gateway. */
 function unknown(message) {
   return {
-    title: `${message.type} (unknown to this page)`,
+    title: `${message.type} (unknown event type)`,
     content: el("pre", { tabindex: "0" }, JSON.stringify(message, null, 2)),
   };
 }
 
 const STEPS = {
   connectionStarted: ({ client, bind, protocol, serverName, configuration }) => ({
-    title: `${protocol} connection began`,
+    title: `${protocol} connection started`,
     content: facts([
       ["client", code(client)],
       ["server name", serverName && code(serverName)],
@@ -154,7 +154,7 @@ const STEPS = {
     content: el("p", {}, `${count(bytesIn)} bytes in, ${count(bytesOut)} out`),
   }),
   requestStarted: ({ client, bind, configuration }) => ({
-    title: "Request began",
+    title: "Request started",
     content: facts([
       ["client", code(client)],
       ["bind", code(bind)],
@@ -162,13 +162,13 @@ const STEPS = {
     ]),
   }),
   requestSnapshot: ({ method, path, protocol, headers }) => ({
-    title: ["Head read: ", code(`${method} ${path} ${protocol}`)],
+    title: ["Request head: ", code(`${method} ${path} ${protocol}`)],
     content: headerTable("Request headers", headers),
   }),
   listenerSelection,
   routeSelection,
   policySelection: ({ policies }) => ({
-    title: policies.length > 0 ? "Policies and filters that hold" : "No policy or filter holds",
+    title: policies.length > 0 ? "Effective policies and filters" : "No policies or filters",
     content: el(
       "span",
       { class: "tags" },
@@ -185,33 +185,33 @@ const STEPS = {
   }),
   backendSelection,
   backendCallStart: ({ attempt, endpoint, reused, connectMicros }) => ({
-    title: [`Try ${attempt}: `, code(endpoint)],
+    title: [`Attempt ${attempt}: `, code(endpoint)],
     content: el(
       "p",
       {},
       reused
-        ? "On a connection that was used before."
-        : `On a new connection${connectMicros === undefined ? "" : `, made in ${micros(connectMicros)}`}.`,
+        ? "On a pooled connection."
+        : `On a new connection${connectMicros === undefined ? "" : `, established in ${micros(connectMicros)}`}.`,
     ),
   }),
   backendCallResult: ({ attempt, endpoint, status, reason }) => ({
     title: [
-      `Try ${attempt}: `,
+      `Attempt ${attempt}: `,
       code(endpoint),
-      status === undefined ? " failed" : ` answered ${status}`,
+      status === undefined ? " failed" : ` status ${status}`,
     ],
     content: reason ? el("p", {}, reason) : [],
   }),
   retry: ({ retried, reason }) => ({
-    title: retried ? "Tried again" : "Not tried again",
+    title: retried ? "Retried" : "Not retried",
     content: el("p", {}, reason),
   }),
   responseSnapshot: ({ status, headers }) => ({
-    title: `Response's head: ${status}`,
+    title: `Response head: ${status}`,
     content: headerTable("Response headers", headers),
   }),
   requestFinished: ({ status, reason }) => ({
-    title: status === 0 ? "Over without an answer" : `Answered ${status}`,
+    title: status === 0 ? "Finished without a response" : `Finished with status ${status}`,
     content: reason ? el("p", {}, reason) : [],
   }),
 };
@@ -220,23 +220,23 @@ function listenerSelection({ host, selected, candidates }) {
   const rows = candidates.map(({ listener, hostname, selected }) => [
     link("listeners", listener),
     code(hostname),
-    selected ? tag("selected", "good") : tag("lost"),
+    selected ? tag("selected", "good") : tag("not selected"),
   ]);
   const columns = [{ title: "Listener" }, { title: "Hosts" }, { title: "Outcome" }];
   const none = host
-    ? ["No listener has the host ", code(host)]
-    : "No listener takes what names no host";
+    ? ["No listener for host ", code(host)]
+    : "No listener for requests without a host";
   return {
     title: selected ? ["Listener ", code(selected)] : none,
     content:
-      rows.length > 0 ? table(`Listeners held against ${host || "no host"}`, columns, rows) : [],
+      rows.length > 0 ? table(`Candidate listeners for ${host || "no host"}`, columns, rows) : [],
   };
 }
 
 const OUTCOMES = {
   selected: ["selected", "good"],
   shadowed: ["matches, but shadowed", "warn"],
-  lost: ["lost", "plain"],
+  lost: ["no match", "plain"],
 };
 
 function routeSelection({ selected, candidates, truncated }) {
@@ -244,25 +244,25 @@ function routeSelection({ selected, candidates, truncated }) {
     el("a", { href: to("routes", { q: route }), class: "key" }, route),
     String(matchIndex),
     tag(...(OUTCOMES[outcome] ?? [outcome])),
-    reason || (outcome === "selected" ? "it matches best" : ""),
+    reason || (outcome === "selected" ? "best match" : ""),
   ]);
   const columns = [
     { title: "Rule" },
     { title: "Match", number: true },
     { title: "Outcome" },
-    { title: "Why" },
+    { title: "Reason" },
   ];
   return {
     title: selected ? ["Rule ", code(selected)] : "No rule matches",
     content: [
-      rows.length > 0 && table("Rules that were tried", columns, rows),
-      truncated && el("p", { class: "muted" }, "There were more, which are not told."),
+      rows.length > 0 && table("Candidate rules", columns, rows),
+      truncated && el("p", { class: "muted" }, "The list is truncated."),
     ].filter(Boolean),
   };
 }
 
 function backendSelection({ backend, unresolved, selected, endpoints, truncated }) {
-  if (unresolved) return { title: [code(backend), ` does not resolve: ${unresolved}`], content: [] };
+  if (unresolved) return { title: [code(backend), ` cannot be resolved: ${unresolved}`], content: [] };
   const best = Math.max(0, ...endpoints.map(({ score }) => score));
   const rows = endpoints.map((it) => [
     code(it.endpoint),
@@ -278,16 +278,16 @@ function backendSelection({ backend, unresolved, selected, endpoints, truncated 
     el(
       "span",
       { class: "tags" },
-      it.endpoint === selected && tag("chosen", "good"),
+      it.endpoint === selected && tag("selected", "good"),
       it.ejected && tag("ejected", "bad"),
-      it.tried && tag("tried before", "warn"),
+      it.tried && tag("already tried", "warn"),
     ),
   ]);
   const columns = ["Endpoint", "Score", "Health", "Latency", "In flight", "Weight", "Note"];
   return {
     title: selected
       ? ["Endpoint ", code(selected), " of ", code(backend)]
-      : ["No endpoint of ", code(backend), " can be used"],
+      : ["No available endpoint of ", code(backend)],
     content: [
       rows.length > 0 &&
         table(
@@ -295,12 +295,12 @@ function backendSelection({ backend, unresolved, selected, endpoints, truncated 
           columns.map((title, index) => ({ title, number: index > 0 && index < 6 })),
           rows,
         ),
-      truncated && el("p", { class: "muted" }, "There were more, which are not told."),
+      truncated && el("p", { class: "muted" }, "The list is truncated."),
     ].filter(Boolean),
   };
 }
 
-/** Scores go from under one to ten thousands. */
+/** Scores range from below one to tens of thousands. */
 function score(number) {
   return number >= 100 ? count(Math.round(number)) : number.toPrecision(3);
 }

@@ -1,4 +1,4 @@
-// What every thread is at, as a tree.
+// Running tasks per thread, as a tree.
 
 import { json } from "./api.js";
 import { code, el, empty, failure, tag } from "./dom.js";
@@ -7,9 +7,9 @@ import { count, counted, millis } from "./text.js";
 
 export const title = "Tasks";
 
-/** Each answer is a question to each shard: 5 s. */
+/** Refresh interval: 5 s. Each response queries all shards. */
 const SECONDS = 5;
-/** Rows that a thread begins with, and that come on top when asked for. */
+/** Rows per thread at first, and per click on "Show more". */
 const STEP_ROWS = 200;
 
 export function create() {
@@ -59,7 +59,7 @@ function draw(view) {
   view.found.textContent = counted(matching, "task");
 }
 
-/** A thread keeps its element, so that what is folded stays so. */
+/** A thread keeps its element, so that it stays collapsed. */
 function drawThread(view, thread) {
   const rows = [...flat(thread.tasks, 0, view.query)];
   let it = view.shown.get(thread.name);
@@ -83,20 +83,20 @@ function drawThread(view, thread) {
 function summary({ name, heartbeatMs, stuck }, rows) {
   return [
     el("strong", {}, name),
-    stuck && tag("stuck: it does not answer", "bad"),
+    stuck && tag("stuck: not responding", "bad"),
     el("span", { class: "muted" }, counted(rows, "task")),
     heartbeatMs !== undefined &&
-      el("span", { class: "muted" }, `last turn ${millis(heartbeatMs)} ago`),
+      el("span", { class: "muted" }, `heartbeat ${millis(heartbeatMs)} ago`),
   ].filter(Boolean);
 }
 
 function body({ name, stuck, omitted = 0 }, rows, room, more) {
   if (stuck) {
     const advice =
-      "Something keeps its thread busy. A CPU profile shows what; traffic of the other shards goes on.";
-    return [empty(`${name} gave no answer within 100 ms.`, advice)];
+      "Its thread is blocked or busy; record a CPU profile to see where. Other shards are not affected.";
+    return [empty(`${name} did not respond within 100 ms.`, advice)];
   }
-  if (rows.length === 0) return [el("p", { class: "muted" }, "Nothing here matches.")];
+  if (rows.length === 0) return [el("p", { class: "muted" }, "No matching tasks.")];
   const left = rows.length - room;
   return [
     taskTable(name, rows.slice(0, room)),
@@ -104,14 +104,14 @@ function body({ name, stuck, omitted = 0 }, rows, room, more) {
       el(
         "button",
         { type: "button", class: "more", on: { click: more } },
-        `Show more of ${count(left)}`,
+        `Show more (${count(left)} left)`,
       ),
     omitted > 0 &&
-      el("p", { class: "muted" }, `${count(omitted)} more tasks have no room in the answer.`),
+      el("p", { class: "muted" }, `${count(omitted)} more tasks were left out of the response.`),
   ].filter(Boolean);
 }
 
-/** Tasks with their depth, without what neither matches nor leads to what does. */
+/** Flattens the tree to tasks with their depth: those that match, and their ancestors. */
 function* flat(tasks, depth, query) {
   for (const task of tasks) {
     const below = [...flat(task.children ?? [], depth + 1, query)];
@@ -122,7 +122,7 @@ function* flat(tasks, depth, query) {
 }
 
 function taskTable(name, rows) {
-  const columns = ["Task", "State", "For", "Polls", "Detail"];
+  const columns = ["Task", "State", "Since", "Polls", "Detail"];
   const number = (index) => (index === 2 || index === 3 ? "number" : undefined);
   return el(
     "div",

@@ -1,4 +1,4 @@
-// Numbers, sizes and times as people read them.
+// Formats numbers, sizes and times.
 
 const numbers = new Intl.NumberFormat("en");
 
@@ -53,7 +53,7 @@ export function words(name) {
   return name.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
 }
 
-/** `shop` out of `HTTPRoute/default/shop`. */
+/** Splits a key such as `HTTPRoute/default/shop`. */
 export function parts(key) {
   const [kind = "", namespace = "", name = "", ...rest] = key.split("/");
   return { kind, namespace, name, rest };

@@ -1,4 +1,4 @@
-// Requests and connections as they happen: armed here, told by the gateway event by event.
+// Live traces of requests and connections.
 
 import { events } from "./api.js";
 import { el, empty, failure, tag } from "./dom.js";
@@ -7,7 +7,7 @@ import { counted, micros } from "./text.js";
 
 export const title = "Trace";
 
-/** Requests and connections that are kept; older ones are forgotten, so that a long trace stays small. */
+/** Requests and connections kept in memory; the oldest are dropped. */
 const STORIES = 200;
 
 export function create() {
@@ -37,9 +37,9 @@ class TraceView {
     this.#list.addEventListener("keydown", (event) => this.#walk(event));
     this.#told.append(
       empty(
-        "No request is traced yet.",
-        "Start the trace, then send a request: the routes that lost and why, the policies, the endpoints with " +
-          "their scores, and the time that each step took are drawn here as they happen.",
+        "No request traced yet.",
+        "Start a trace, then send a request. It shows the candidate routes and why they were rejected, the " +
+          "policies, the endpoints with their scores, and the time of each step, as they happen.",
       ),
     );
     this.node = el(
@@ -63,10 +63,10 @@ class TraceView {
     this.#reset();
     try {
       for await (const event of events(`debug/trace?${this.#form.parameters()}`, abort.signal)) {
-        if (event === null) this.#says("Armed: waiting for a request or connection.");
+        if (event === null) this.#says("Active: waiting for a request or connection.");
         else this.#take(event);
       }
-      this.#says(this.#ended("The trace is over"));
+      this.#says(this.#ended("Trace finished"));
     } catch (error) {
       if (abort.signal.aborted) this.#says(this.#ended("Stopped"));
       else this.#fails(error);
@@ -84,7 +84,7 @@ class TraceView {
     this.#list.replaceChildren();
     this.#problem.replaceChildren();
     this.#told.replaceChildren();
-    this.#says("Arming…");
+    this.#says("Starting…");
   }
 
   #says(text) {
@@ -99,9 +99,11 @@ class TraceView {
   #ended(how) {
     const { requests, connections, lost } = this.#counts;
     const nothing =
-      requests + connections === 0 ? " No request came that matches: is it sent to this gateway?" : "";
+      requests + connections === 0
+        ? " No matching request arrived: was it sent to this gateway?"
+        : "";
     const events =
-      lost > 0 ? `, ${counted(lost, "event")} lost, as they were not read in time` : "";
+      lost > 0 ? `, ${counted(lost, "event")} lost because the browser did not read them in time` : "";
     return `${how}: ${this.#came()}${events}.${nothing}`;
   }
 
@@ -123,7 +125,7 @@ class TraceView {
     this.#says(`Receiving: ${this.#came()}.`);
   }
 
-  /** Events of one id belong together, until a client uses the id again. */
+  /** Events with the same id belong together, until a client reuses the id. */
   #storyOf(event) {
     const begins = ["requestStarted", "connectionStarted"].includes(event.message.type);
     const same = (story) => story.id === event.requestId && story.shard === event.shard;
@@ -156,7 +158,7 @@ class TraceView {
     oldest.button.parentElement.remove();
   }
 
-  /** The newest is shown, until one is chosen. */
+  /** The newest is shown until the user selects one. */
   #choose(story) {
     this.#following = false;
     this.#show(story);
@@ -194,7 +196,7 @@ class TraceView {
   }
 }
 
-/** What to trace. */
+/** The form that selects the requests to trace. */
 function form() {
   const field = (id, label, attributes) => {
     const input = el("input", { id, autocomplete: "off", spellcheck: "false", ...attributes });
@@ -216,10 +218,10 @@ function form() {
     value: "1",
     required: true,
   });
-  const timeout = field("trace-timeout", "Give up after", {
+  const timeout = field("trace-timeout", "Timeout", {
     placeholder: "never",
     pattern: "[0-9]+|([0-9]+(ms|s|m|h))+",
-    title: "A time such as 30s or 5m",
+    title: "A duration such as 30s or 5m",
     size: "7",
   });
   const start = el("button", { type: "submit", class: "primary" }, "Start");
@@ -228,7 +230,7 @@ function form() {
   return {
     node: el(
       "form",
-      { class: "card fields", "aria-label": "What to trace" },
+      { class: "card fields", "aria-label": "Trace" },
       fields,
       el("div", { class: "buttons" }, start, stop),
     ),
@@ -253,7 +255,7 @@ function form() {
   };
 }
 
-/** `METHOD host/path-prefix`, of which each part may be missing. */
+/** `METHOD host/path-prefix`; each part is optional. */
 function matchText(method, host, path) {
   const prefix = path.trim() === "" || path.startsWith("/") ? path.trim() : `/${path.trim()}`;
   const where = `${host.trim()}${prefix}`;

@@ -1,4 +1,4 @@
-//! Where a server listens, as the command line says it.
+//! Listen addresses of the servers, as given on the command line.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,32 +7,32 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Where a server listens.
+/// The address that a server listens on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// Nowhere.
+    /// The server is disabled.
     Off,
-    /// On one address.
+    /// A TCP socket.
     Tcp(SocketAddr),
-    /// On the loopback addresses of both families.
+    /// A port on the loopback addresses of both families.
     Localhost(u16),
-    /// On a unix socket.
+    /// A unix socket.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// Of the admin server, where nothing else is said: port 15000 of the machine itself alone.
+    /// Default of the admin server: port 15000, loopback only.
     pub const ADMIN: Self = Self::Localhost(15000);
-    /// Of the metrics, likewise.
-    pub const METRICS: Self = Self::everywhere(15020);
-    /// Of readiness, likewise.
-    pub const READINESS: Self = Self::everywhere(15021);
+    /// Default of the metrics server: port 15020 on all interfaces.
+    pub const METRICS: Self = Self::any(15020);
+    /// Default of the readiness server: port 15021 on all interfaces.
+    pub const READINESS: Self = Self::any(15021);
 
-    const fn everywhere(port: u16) -> Self {
+    const fn any(port: u16) -> Self {
         Self::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port))
     }
 
-    /// Its port, which no listener of a Gateway can have.
+    /// The TCP port, which Gateway listeners cannot use.
     #[must_use]
     pub fn port(&self) -> Option<u16> {
         match self {
@@ -42,7 +42,7 @@ impl Address {
         }
     }
 
-    /// The addresses to bind. Each list holds alternatives: the first one that the machine has.
+    /// The addresses to bind. Each list holds alternatives, of which the first available one is used.
     pub(crate) fn sockets(&self) -> Vec<Vec<SocketAddr>> {
         match self {
             Self::Off | Self::Unix(_) => Vec::new(),
@@ -50,7 +50,7 @@ impl Address {
                 vec![(Ipv4Addr::LOCALHOST, *port).into()],
                 vec![(Ipv6Addr::LOCALHOST, *port).into()],
             ],
-            // Where IPv6 is switched off.
+            // Fallback for machines without IPv6.
             Self::Tcp(address) if address.ip() == Ipv6Addr::UNSPECIFIED => {
                 vec![vec![
                     *address,
@@ -62,10 +62,10 @@ impl Address {
     }
 }
 
-/// Why a text is no [`Address`].
+/// The text is not a valid [`Address`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "`{0}` is no address: use `127.0.0.1:15000`, `[::]:15020`, `localhost:15000`, `unix:/run/gateway.sock` or `off`"
+    "invalid address `{0}`: use `127.0.0.1:15000`, `[::]:15020`, `localhost:15000`, `unix:/run/gateway.sock` or `off`"
 )]
 pub struct InvalidAddress(String);
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_address_is_rejected() {
         for text in [
             "",
             "15000",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn localhost_is_both_families_and_everywhere_falls_back_to_ipv4() {
+    fn localhost_covers_both_families_and_any_falls_back_to_ipv4() {
         let texts = |address: &Address| -> Vec<Vec<String>> {
             let sockets = address.sockets();
             let texts = |list: Vec<_>| list.iter().map(std::net::SocketAddr::to_string).collect();

@@ -1,4 +1,4 @@
-//! Threads of low priority, for what takes long: a request core never waits for them.
+//! Low-priority threads for expensive responses, so that they do not take CPU time from requests.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::limits::{BACKGROUND_JOBS, BACKGROUND_NICENESS};
 use crate::priority;
 
-/// Runs so many jobs at a time, each on a thread of its own.
+/// Runs up to [`BACKGROUND_JOBS`] jobs at a time, each on a thread of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct Background(Arc<Semaphore>);
 
@@ -18,28 +18,27 @@ impl Default for Background {
     }
 }
 
-/// Leave to run a job.
+/// A permit to run one job.
 pub(crate) struct Slot {
-    _leave: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Background {
-    /// Leave to run a job, unless too many run already.
+    /// A slot, or None where all are in use.
     pub(crate) fn slot(&self) -> Option<Slot> {
-        let leave = Arc::clone(&self.0).try_acquire_owned();
-        leave.ok().map(|leave| Slot { _leave: leave })
+        let permit = Arc::clone(&self.0).try_acquire_owned();
+        permit.ok().map(|permit| Slot { _permit: permit })
     }
 
-    /// Leave to run a job, when there is room.
+    /// Waits for a slot. None only where the server is shutting down.
     pub(crate) async fn wait(&self) -> Option<Slot> {
-        let leave = Arc::clone(&self.0).acquire_owned().await;
-        leave.ok().map(|leave| Slot { _leave: leave })
+        let permit = Arc::clone(&self.0).acquire_owned().await;
+        permit.ok().map(|permit| Slot { _permit: permit })
     }
 }
 
 impl Slot {
-    /// Runs a job. Whoever waits for its result learns by a closed channel that it panicked, or
-    /// that there is no thread left.
+    /// Runs a job. Where it panics, or no thread can be started, the channels it owns are closed.
     pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
         let run = move || {
             priority::lower(BACKGROUND_NICENESS);
@@ -50,7 +49,7 @@ impl Slot {
             .name("background".to_owned())
             .spawn(run);
         if let Err(error) = started {
-            tracing::error!(%error, "no thread for a long answer");
+            tracing::error!(%error, "cannot start a background thread");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The certificates of a configuration: whose they are and until when, and never their keys.
+//! The certificates of a configuration for the dump: names and validity, never private keys.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer as _, X509Certificate};
 use xds::model::{self, Model};
 
-/// All certificates that are shown to somebody, each once.
+/// All certificates that listeners serve or backends are sent, deduplicated by fingerprint.
 pub(crate) fn of(model: &Model) -> Vec<Certificate> {
     let mut found: BTreeMap<String, Certificate> = BTreeMap::new();
     let mut add = |user: &str, certificate: &model::Certificate| {
@@ -17,7 +17,7 @@ pub(crate) fn of(model: &Model) -> Vec<Certificate> {
                 .entry(fingerprint.clone())
                 .or_insert_with(|| Certificate {
                     fingerprint,
-                    ..described(own.as_bytes())
+                    ..describe(own.as_bytes())
                 });
             shown.used_by.push(user.to_owned());
         }
@@ -34,9 +34,9 @@ pub(crate) fn of(model: &Model) -> Vec<Certificate> {
     found.into_values().collect()
 }
 
-/// What a certificate says of itself; nothing where it does not parse, which `translate` rules out
-/// for those that come from files.
-fn described(der: &[u8]) -> Certificate {
+/// The fields of a certificate; empty where it does not parse, which `translate` rules out for
+/// configuration from files.
+fn describe(der: &[u8]) -> Certificate {
     let Ok((_, parsed)) = X509Certificate::from_der(der) else {
         return Certificate::default();
     };
@@ -85,14 +85,14 @@ fn rfc_3339(time: ASN1Time) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::described;
+    use super::describe;
 
-    /// A self-signed certificate of three names.
+    /// A self-signed certificate with three names.
     const SAMPLE: &[u8] = include_bytes!("certificates/sample.der");
 
     #[test]
     fn a_certificate_is_described() {
-        let shown = described(SAMPLE);
+        let shown = describe(SAMPLE);
         assert_eq!(shown.subject, "CN=web.example");
         assert_eq!(shown.sans, ["web.example", "*.web.example", "127.0.0.1"]);
         let dates = [&shown.not_before, &shown.not_after];
@@ -107,9 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_parse_is_shown_without_names() {
+    fn an_unparsable_certificate_has_empty_fields() {
         for bytes in [&b""[..], b"\x30", &SAMPLE[..100]] {
-            assert_eq!(described(bytes).subject, "");
+            assert_eq!(describe(bytes).subject, "");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! What a request to the admin server says, read as the server reads it: for those who look for
-//! bytes that break it.
+//! Entry points for the fuzz targets: parsing of requests to the admin server.
 
 use http::{HeaderMap, HeaderValue, Uri};
 
@@ -7,22 +6,22 @@ use crate::endpoint::{self, config_dump, cpu_profile, tasks, trace};
 use crate::log;
 use crate::query::{Query, clipped};
 use crate::server;
-use crate::watch::Wanted;
+use crate::watch::TraceFilter;
 
-/// What is made of the parameters of a path; an error is what the client is told.
+/// Parses the parameters of a path; the error is the message that the client gets.
 ///
 /// # Errors
-/// They are refused.
+/// They are invalid.
 pub fn parameters(path: &str, query: Option<&str>) -> Result<(), String> {
     let endpoint = endpoint::ADMIN.iter().find(|it| it.path == path);
-    let endpoint = endpoint.ok_or_else(|| format!("nothing at {}", clipped(path)))?;
+    let endpoint = endpoint.ok_or_else(|| format!("no endpoint at {}", clipped(path)))?;
     let query = Query::parse(query, endpoint.parameters)?;
     match path {
-        "/config_dump" => config_dump::Filter::read(&query).map(drop),
-        "/debug/pprof/profile" => cpu_profile::Wanted::read(&query).map(drop),
+        "/config_dump" => config_dump::Filter::parse(&query).map(drop),
+        "/debug/pprof/profile" => cpu_profile::Parameters::parse(&query).map(drop),
         "/debug/pprof/heap" => cpu_profile::format(&query).map(drop),
         "/debug/tasks" => tasks::format(&query).map(drop),
-        "/debug/trace" => trace::wanted(&query).and(trace::timeout(&query).map(drop)),
+        "/debug/trace" => trace::filter(&query).and(trace::timeout(&query).map(drop)),
         "/logging" => match query.text("level") {
             Some(level) => log::parse(level)
                 .map(drop)
@@ -38,9 +37,9 @@ pub fn paths() -> impl Iterator<Item = &'static str> {
     endpoint::ADMIN.iter().map(|endpoint| endpoint.path)
 }
 
-/// Whether a request of this target and these values of `Host` and `Origin` is let in.
+/// Whether a request with this target, `Host` and `Origin` is allowed.
 #[must_use]
-pub fn lets_in(uri: &Uri, host: &[u8], origin: Option<&[u8]>) -> bool {
+pub fn allows(uri: &Uri, host: &[u8], origin: Option<&[u8]>) -> bool {
     let mut headers = HeaderMap::new();
     let Ok(host) = HeaderValue::from_bytes(host) else {
         return false;
@@ -52,11 +51,11 @@ pub fn lets_in(uri: &Uri, host: &[u8], origin: Option<&[u8]>) -> bool {
         };
         headers.insert(http::header::ORIGIN, origin);
     }
-    server::lets_in(uri, &headers)
+    server::allows(uri, &headers)
 }
 
-/// Which requests a `match` wants; `None` where it is refused.
+/// Parses a `match` parameter; None where it is invalid.
 #[must_use]
-pub fn wanted(text: &str) -> Option<Wanted> {
-    Wanted::parse(text).ok()
+pub fn trace_filter(text: &str) -> Option<TraceFilter> {
+    TraceFilter::parse(text).ok()
 }

@@ -1,89 +1,77 @@
-//! What the proxy hands over to the servers at their start.
+//! The interface between the proxy and the servers, which the proxy provides at their start.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use admin_types::dump::{Endpoint, Runtime, Source};
 use admin_types::memory::{Allocations, Allocator, HeapProfile};
 use admin_types::tasks::Task;
 use xds::model::Model;
 
-use crate::ask::{Ask, UpstreamId};
-use crate::live::Live;
 use crate::log::LogControl;
 use crate::metrics::Exposition;
 use crate::pprof::heap::HeapStack;
+use crate::shard::{Call, ShardHandle, UpstreamId};
+use crate::upstreams::UpstreamStats;
 
-/// What the servers see of the proxy, and what they can have it do.
+/// Access to the proxy's state and controls.
 pub struct Handles {
-    /// The configuration in force.
-    pub view: Call<View>,
-    /// How the proxy runs.
+    /// The current configuration.
+    pub view: Call<ConfigView>,
+    /// The state of the process.
     pub runtime: Call<Runtime>,
-    /// Where its configuration comes from.
+    /// The source of the configuration.
     pub source: Call<Source>,
-    /// What it counts, as metrics.
+    /// Writes all metrics.
     pub metrics: WriteMetrics,
-    /// What it is not ready for yet; nothing where it is ready.
+    /// What readiness waits for, such as `listeners`; empty when ready.
     pub pending: Call<Vec<&'static str>>,
-    /// What the configuration thread is at.
+    /// Tasks of the configuration thread.
     pub xds_tasks: Call<Vec<Task>>,
-    /// The request threads, by number.
+    /// The request threads, by id.
     pub shards: Vec<ShardHandle>,
-    /// The program's own log.
+    /// The filter of the program log.
     pub log: LogControl,
-    /// The allocator and the heap profiler.
+    /// Statistics of the allocator and the heap profiler.
     pub allocator: Call<AllocatorReport>,
-    /// What the allocator has sampled.
+    /// Samples of the heap profiler.
     pub heap: Call<HeapSamples>,
-    /// Drains the process and ends it.
+    /// Drains connections and ends the process.
     pub quit: Call<()>,
 }
 
-/// A question that is answered at once, from any thread.
-pub type Call<T> = Box<dyn Fn() -> T + Send + Sync>;
-
-/// Finds the endpoints of a service or backend by its key.
-/// How they fare is filled in by [`Live`].
+/// Returns the endpoints of the service or backend with a key. Their statistics are filled in from
+/// [`UpstreamStats`].
 pub type FindEndpoints = Box<dyn Fn(&str) -> Vec<(UpstreamId, Endpoint)> + Send>;
 
-/// Writes metrics, those of endpoints by how they fare.
-pub type WriteMetrics = Box<dyn Fn(&mut Exposition, &Live) + Send + Sync>;
+/// Writes metrics; those of endpoints come from [`UpstreamStats`].
+pub type WriteMetrics = Box<dyn Fn(&mut Exposition, &UpstreamStats) + Send + Sync>;
 
-/// A request thread.
-pub struct ShardHandle {
-    /// Leaves a question in its inbox.
-    pub ask: Box<dyn Fn(Ask) + Send + Sync>,
-    /// How long ago its event loop last turned.
-    pub heartbeat: Call<Duration>,
-}
-
-/// A configuration, and how its endpoints fare.
-pub struct View {
-    /// Its number; 0 before the first one.
+/// A configuration and its endpoints.
+pub struct ConfigView {
+    /// Sequence number, from 1; 0 before the first configuration.
     pub number: u64,
-    /// What it says.
+    /// The configuration.
     pub model: Arc<Model>,
     /// The endpoints of a service or backend, by its key.
     pub endpoints: FindEndpoints,
 }
 
-/// What the allocator has sampled since the start.
+/// Samples of the heap profiler since the start.
 #[derive(Debug, Clone, Default)]
 pub struct HeapSamples {
-    /// One in so many bytes was sampled; `None` where sampling is off.
+    /// Mean bytes between samples; None where sampling is off.
     pub distance: Option<u32>,
-    /// The stacks that allocated.
+    /// Allocations by stack.
     pub stacks: Vec<HeapStack>,
 }
 
-/// What is known of memory from within.
+/// Memory statistics of the process itself.
 #[derive(Debug, Clone, Default)]
 pub struct AllocatorReport {
-    /// The allocator's own numbers.
+    /// Statistics of the allocator.
     pub allocator: Allocator,
-    /// What the program holds, where that is counted.
+    /// Allocations of the program; None where they are not counted.
     pub allocations: Option<Allocations>,
-    /// The heap profiler.
+    /// State of the heap profiler.
     pub heap_profile: HeapProfile,
 }

@@ -1,13 +1,12 @@
-//! What an operator sees of a proxy: the admin, metrics and readiness servers.
+//! The admin, metrics and readiness servers of a proxy.
 //!
-//! They run on a thread of their own, and what takes long (dumps, compression) on threads of low
-//! priority besides, so that a probe never waits for a dump and a request never for either. The
-//! proxy hands over [`Handles`] at the start: plain data and closures, no type of its own. What only
-//! a shard knows is asked through its inbox ([`Ask`]), and not waited for longer than
-//! [`limits::SHARD_PATIENCE`].
+//! They run on a thread of their own; expensive work (dumps, compression, symbolization) runs on
+//! low-priority threads, so that a probe never waits for a dump, and neither slows down requests. The
+//! proxy provides [`Handles`] at the start: plain data and closures, so that this crate does not depend
+//! on it. State that only a shard has is queried through its inbox ([`ShardQuery`]), with a timeout of
+//! [`limits::SHARD_QUERY_TIMEOUT`].
 
 pub mod address;
-pub mod ask;
 mod background;
 mod certificates;
 mod endpoint;
@@ -15,18 +14,21 @@ mod endpoint;
 pub mod fuzzing;
 pub mod handles;
 pub mod limits;
-pub mod live;
 pub mod log;
 pub mod metrics;
 pub mod pprof;
 mod priority;
 mod query;
+mod response;
 mod server;
+pub mod shard;
+mod tasks;
+pub mod upstreams;
 pub mod watch;
 
 pub use address::Address;
-pub use ask::Ask;
-pub use handles::{Handles, View};
-pub use live::Live;
+pub use handles::{ConfigView, Handles};
 pub use log::LogControl;
 pub use server::{BindError, Bound, Server, Sockets, bind, start};
+pub use shard::ShardQuery;
+pub use upstreams::UpstreamStats;

@@ -1,4 +1,4 @@
-//! The filter of the program's own log, which can be replaced while it runs.
+//! The filter of the program log, which can be replaced at run time.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use tracing_subscriber::reload;
 use crate::limits::FILTER_BYTES;
 use crate::query::clipped;
 
-/// The filter of the log. Clones are the same one.
+/// A handle to the filter of the program log. Clones refer to the same filter.
 #[derive(Clone)]
 pub struct LogControl(Arc<Inner>);
 
@@ -21,36 +21,36 @@ struct Inner {
     current: Mutex<String>,
 }
 
-/// Why a text is no filter, or was not put in force.
+/// Why a filter was rejected.
 #[derive(Debug, Error)]
 pub enum FilterError {
-    /// It says nothing.
+    /// It is empty.
     #[error("the level is empty")]
     Empty,
-    /// It is longer than any filter has reason to be.
-    #[error("the level has {0} bytes, {FILTER_BYTES} at most")]
+    /// It exceeds [`FILTER_BYTES`].
+    #[error("the level is {0} bytes long; the limit is {FILTER_BYTES}")]
     TooLong(usize),
-    /// It is a single word, and no level.
-    #[error("`{}` is no level", clipped(.0))]
-    NoLevel(String),
-    /// Where it is shown, it would look like something else.
-    #[error("the level has {0:?} in it, where only printable characters may be")]
+    /// It is a single word that is not a level.
+    #[error("unknown level `{}`: use error, warn, info, debug, trace or off", clipped(.0))]
+    UnknownLevel(String),
+    /// It contains a control character or line separator.
+    #[error("the level contains {0:?}; only printable characters are allowed")]
     Unprintable(char),
-    /// One of its directives does not parse.
-    #[error("`{}`: {why}", clipped(.directive))]
+    /// A directive does not parse.
+    #[error("invalid directive `{}`: {why}", clipped(.directive))]
     Directive {
-        /// The directive.
+        /// The first directive that does not parse.
         directive: String,
-        /// Why.
+        /// The parser's message.
         why: ParseError,
     },
-    /// The log is gone.
-    #[error("the log takes no filter any more: {0}")]
+    /// The log has been shut down.
+    #[error("cannot replace the log filter: {0}")]
     Gone(#[from] reload::Error),
 }
 
 impl LogControl {
-    /// Controls the log whose filter, `current`, is behind `handle`.
+    /// Controls the log whose filter is behind `handle`; `current` is its text.
     #[must_use]
     pub fn new<S: 'static>(handle: reload::Handle<EnvFilter, S>, current: String) -> Self {
         Self(Arc::new(Inner {
@@ -59,21 +59,21 @@ impl LogControl {
         }))
     }
 
-    /// The filter in force.
+    /// The current filter.
     #[must_use]
     pub fn current(&self) -> String {
         let current = self.0.current.lock();
         current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the filter, by the syntax of `RUST_LOG`.
+    /// Replaces the filter; the syntax is that of `RUST_LOG`.
     ///
     /// # Errors
-    /// The text is no filter; the one in force stays.
+    /// The text is invalid; the current filter stays.
     pub fn replace(&self, text: &str) -> Result<(), FilterError> {
         let filter = parse(text)?;
         let shown = filter.to_string();
-        // Held for the whole, so that what is shown is what is in force.
+        // Held until the filter is replaced, so that concurrent calls leave the right text.
         let mut current = self
             .0
             .current
@@ -96,20 +96,19 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if text.len() > FILTER_BYTES {
         return Err(FilterError::TooLong(text.len()));
     }
-    // A bare word would be the name of a module, whose every event is logged: nearly always, it is
-    // a level misspelt.
+    // A bare word is parsed as the name of a module, but is nearly always a misspelt level.
     let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if is_word && text.parse::<tracing::level_filters::LevelFilter>().is_err() {
-        return Err(FilterError::NoLevel(text.to_owned()));
+        return Err(FilterError::UnknownLevel(text.to_owned()));
     }
     let trimmed = trimmed_filter(text);
     EnvFilter::builder()
         .parse(&trimmed)
-        .map_err(|why| bad_directive(&trimmed, why))
+        .map_err(|why| invalid_directive(&trimmed, why))
 }
 
-/// The parser does not say which directive it stumbled over: the first that does not parse by itself.
-fn bad_directive(filter: &str, why: ParseError) -> FilterError {
+/// The parser does not tell which directive is invalid: it is the first that does not parse alone.
+fn invalid_directive(filter: &str, why: ParseError) -> FilterError {
     let mut directives = filter.split(',');
     let bad = directives.find(|directive| EnvFilter::builder().parse(directive).is_err());
     FilterError::Directive {
@@ -118,8 +117,8 @@ fn bad_directive(filter: &str, why: ParseError) -> FilterError {
     }
 }
 
-/// A filter without white space around its directives. Their parser looks behind it and cuts from
-/// before it, which names other modules, or panics within a character.
+/// Removes white space around directives, which the parser of `tracing_subscriber` handles wrongly: it
+/// yields other module names, or panics at a character boundary.
 #[must_use]
 pub fn trimmed_filter(filter: &str) -> String {
     filter
@@ -129,7 +128,7 @@ pub fn trimmed_filter(filter: &str) -> String {
         .join(",")
 }
 
-/// Control characters, and the two line separators that are none.
+/// Control characters, and the two line separators that are not among them.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
 }
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_replaces_the_one_in_force() {
+    fn a_filter_replaces_the_current_one() {
         let (log, _layer) = control();
         for text in ["debug", "warn", "off", "TRACE"] {
             log.replace(text).expect(text);
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_between_directives_change_nothing() {
+    fn spaces_between_directives_are_ignored() {
         let (log, _layer) = control();
         log.replace("info, proxy::forward=debug").expect("a filter");
         assert!(log.current().contains("proxy::forward=debug"));
@@ -170,23 +169,24 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_filter_is_refused_with_the_directive_that_is_wrong() {
+    fn an_invalid_filter_is_rejected_with_its_directive() {
         let (log, _layer) = control();
-        let refused = |text: &str| log.replace(text).expect_err(text).to_string();
+        let error = |text: &str| log.replace(text).expect_err(text).to_string();
         let level = "error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \
                      \"debug\", \"trace\", or a number 0-5";
-        let in_list = refused("info, proxy=loud,x=debug");
-        assert_eq!(in_list, format!("`proxy=loud`: {level}"));
+        let in_list = error("info, proxy=loud,x=debug");
+        assert_eq!(in_list, format!("invalid directive `proxy=loud`: {level}"));
         let (long, shown) = ("m".repeat(1000), "m".repeat(100));
         assert_eq!(
-            refused(&format!("{long}=loud")),
-            format!("`{shown}…`: {level}")
+            error(&format!("{long}=loud")),
+            format!("invalid directive `{shown}…`: {level}")
         );
-        assert_eq!(refused(&long), format!("`{shown}…` is no level"));
+        let unknown = format!("unknown level `{shown}…`");
+        assert!(error(&long).starts_with(&unknown));
     }
 
     #[test]
-    fn what_is_no_filter_leaves_the_one_in_force() {
+    fn an_invalid_filter_leaves_the_current_one() {
         let (log, _layer) = control();
         for text in [
             "",

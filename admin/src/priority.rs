@@ -1,13 +1,12 @@
-//! How much a thread stands back for request cores.
+//! Scheduling priority of threads that must not compete with requests.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// Makes this thread so much nicer than it is (`nice(1)`), and with it those that it starts.
+/// Increases the niceness (`nice(1)`) of this thread and of threads it starts.
 ///
-/// Where that is refused it competes with requests, which is no reason not to do its work.
+/// An error is ignored: the work is done at normal priority then.
 pub(crate) fn lower(by: i32) {
-    // The thread's own, not the process's: Linux counts priorities by thread, and takes more than 19
-    // for 19.
+    // On Linux this affects only the calling thread; values above 19 are clamped.
     if let Ok(niceness) = getpriority_process(None) {
         let _ = setpriority_process(None, niceness + by);
     }

@@ -1,19 +1,19 @@
-//! Parameters of a request: each known, each at most once.
+//! Query parameters: only known ones, each at most once.
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// The parameters of a query.
+/// Parsed query parameters.
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
 }
 
 impl<'a> Query<'a> {
-    /// Reads a query that may have the parameters `known`.
+    /// Parses a query with the allowed parameters `known`.
     ///
     /// # Errors
-    /// A parameter is not known, or is there twice.
+    /// A parameter is unknown or repeated.
     pub(crate) fn parse(query: Option<&'a str>, known: &[&str]) -> Result<Self, String> {
         let mut pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
@@ -21,23 +21,23 @@ impl<'a> Query<'a> {
                 return Err(format!("unknown parameter `{}`", clipped(&name)));
             }
             if pairs.iter().any(|(other, _)| *other == name) {
-                return Err(format!("the parameter `{name}` is given twice"));
+                return Err(format!("duplicate parameter `{name}`"));
             }
             pairs.push((name, value));
         }
         Ok(Self { pairs })
     }
 
-    /// The text of a parameter.
+    /// The value of a parameter; None where it is absent.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let mut pairs = self.pairs.iter();
         pairs.find(|(it, _)| it == name).map(|(_, value)| &**value)
     }
 
-    /// The number of a parameter, within a range.
+    /// A parameter as a number; None where it is absent.
     ///
     /// # Errors
-    /// It is no number, or out of the range.
+    /// It is not a number in the range.
     pub(crate) fn number<T>(
         &self,
         name: &str,
@@ -52,7 +52,7 @@ impl<'a> Query<'a> {
         match text.parse() {
             Ok(number) if range.contains(&number) => Ok(Some(number)),
             _ => Err(format!(
-                "`{}` is not a number from {} to {} for `{name}`",
+                "invalid `{name}` value `{}`: expected a number from {} to {}",
                 clipped(text),
                 range.start(),
                 range.end()
@@ -60,10 +60,10 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The one of `choices` that a parameter names.
+    /// A parameter as one of `choices`; None where it is absent.
     ///
     /// # Errors
-    /// It is none of them.
+    /// It is not one of them.
     pub(crate) fn choice<'c>(
         &self,
         name: &str,
@@ -75,7 +75,7 @@ impl<'a> Query<'a> {
         let found = choices.iter().find(|choice| **choice == text);
         found.copied().map(Some).ok_or_else(|| {
             format!(
-                "`{}` is none of {} for `{name}`",
+                "invalid `{name}` value `{}`: expected one of {}",
                 clipped(text),
                 choices.join(", ")
             )
@@ -83,7 +83,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What of a text is repeated to whoever sent it: one line, and not all of a long one.
+/// Prepares untrusted text for an error message: truncated, and control characters replaced.
 pub(crate) fn clipped(text: &str) -> String {
     let shown = text
         .chars()
@@ -96,7 +96,7 @@ pub(crate) fn clipped(text: &str) -> String {
     shown
 }
 
-/// Characters of a bad value that are shown.
+/// Characters of an invalid value in an error message.
 const CLIPPED_CHARS: usize = 100;
 
 #[cfg(test)]
@@ -112,14 +112,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_repeated_is_refused() {
+    fn unknown_and_duplicate_parameters_are_rejected() {
         assert!(Query::parse(Some("a=1&c=2"), &["a", "b"]).is_err());
         assert!(Query::parse(Some("a=1&a=2"), &["a", "b"]).is_err());
         assert!(Query::parse(None, &[]).is_ok());
     }
 
     #[test]
-    fn numbers_and_choices_have_bounds() {
+    fn numbers_and_choices_are_checked() {
         let query =
             Query::parse(Some("n=300&m=301&k=-1&f=text"), &["n", "m", "k", "f"]).expect("known");
         assert_eq!(query.number("n", 1..=300), Ok(Some(300)));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_to_the_sender_is_short_and_one_line() {
+    fn text_in_error_messages_is_short_and_one_line() {
         assert_eq!(clipped("a\r\nb"), "a??b");
         assert_eq!(clipped(&"a".repeat(1000)).chars().count(), 101);
     }

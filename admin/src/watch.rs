@@ -1,7 +1,7 @@
-//! Whoever watches requests: what it asks for, and what it has been told.
+//! A subscription to the trace events of matching requests.
 //!
-//! A watch is shared by the shards it is armed on. A request claims it by one counter and reports
-//! its events through a bounded channel; what finds no room there is lost, and counted.
+//! A watch is shared by all shards. A matching request takes a claim, limited by a counter, and sends its
+//! events through a bounded channel; events that do not fit are dropped and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -9,39 +9,39 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use admin_types::trace::Event;
 use tokio::sync::{Notify, mpsc};
 
-use crate::limits::EVENTS_WAITING;
+use crate::limits::QUEUED_EVENTS;
 
-/// Which requests are wanted. What is `None` is any.
+/// Which requests to trace. A field that is None matches any value.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// The method.
+pub struct TraceFilter {
+    /// Exact method.
     pub method: Option<String>,
-    /// The host, in lower case, without port.
+    /// Exact host, in lower case, without port.
     pub host: Option<String>,
-    /// What the path begins with.
+    /// Prefix of the path, by bytes.
     pub path_prefix: Option<String>,
-    /// The id that the request carries.
+    /// Exact `x-request-id`.
     pub request_id: Option<String>,
 }
 
-/// What of a request is held against [`Wanted`].
+/// The attributes of a request that a [`TraceFilter`] matches.
 #[derive(Debug, Clone, Copy)]
-pub struct Offer<'a> {
-    /// The method.
+pub struct RequestInfo<'a> {
+    /// Its method; `TCP`, `TLS` or `UDP` for connections.
     pub method: &'a [u8],
-    /// The host, in lower case, without port.
+    /// Its host, in lower case, without port.
     pub host: &'a [u8],
-    /// The path.
+    /// Its path, without the query.
     pub path: &'a [u8],
-    /// The id that it carries, if any.
+    /// The `x-request-id` that the client sent, if any.
     pub request_id: Option<&'a [u8]>,
 }
 
-impl Wanted {
-    /// Reads `METHOD host/path-prefix`, of which each part may be missing.
+impl TraceFilter {
+    /// Parses `METHOD host/path-prefix`; each part is optional.
     ///
     /// # Errors
-    /// The text is none of that.
+    /// The syntax is invalid.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (method, rest) = match text.split_once(' ') {
             Some((method, rest)) => (Some(method), rest),
@@ -49,10 +49,10 @@ impl Wanted {
             None => (None, text),
         };
         if method.is_some_and(|method| !is_method(method)) {
-            return Err("the method is upper-case letters");
+            return Err("the method has to be in upper case");
         }
         if rest.contains(' ') {
-            return Err("there is one space, after the method");
+            return Err("only one space is allowed, after the method");
         }
         let (host, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
@@ -67,20 +67,20 @@ impl Wanted {
         })
     }
 
-    /// Whether a request is wanted.
+    /// Whether the request matches.
     #[must_use]
-    pub fn accepts(&self, offer: &Offer<'_>) -> bool {
-        let is = |wanted: &Option<String>, offered: &[u8]| {
-            wanted
+    pub fn matches(&self, request: &RequestInfo<'_>) -> bool {
+        let equals = |expected: &Option<String>, actual: &[u8]| {
+            expected
                 .as_ref()
-                .is_none_or(|wanted| wanted.as_bytes() == offered)
+                .is_none_or(|expected| expected.as_bytes() == actual)
         };
-        let starts = |prefix: &String| offer.path.starts_with(prefix.as_bytes());
-        is(&self.method, offer.method)
-            && is(&self.host, offer.host)
+        let starts = |prefix: &String| request.path.starts_with(prefix.as_bytes());
+        equals(&self.method, request.method)
+            && equals(&self.host, request.host)
             && self.path_prefix.as_ref().is_none_or(starts)
             && (self.request_id.is_none()
-                || self.request_id.as_ref().map(String::as_bytes) == offer.request_id)
+                || self.request_id.as_ref().map(String::as_bytes) == request.request_id)
     }
 }
 
@@ -91,13 +91,13 @@ fn is_method(text: &str) -> bool {
             .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
 }
 
-/// One watcher.
+/// A subscription.
 #[derive(Debug)]
 pub struct Watch {
-    wanted: Wanted,
+    filter: TraceFilter,
     /// Requests that may still claim it.
     left: AtomicU32,
-    /// Requests that claimed it and are not over.
+    /// Claimed requests that have not finished.
     open: AtomicU32,
     events: mpsc::Sender<Event>,
     lost: AtomicU64,
@@ -105,12 +105,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches for so many requests. The events come out of the other end.
+    /// Subscribes to the next `requests` matching requests. Events arrive at the receiver.
     #[must_use]
-    pub fn new(wanted: Wanted, requests: u32) -> (Arc<Self>, mpsc::Receiver<Event>) {
-        let (events, receiver) = mpsc::channel(EVENTS_WAITING);
+    pub fn new(filter: TraceFilter, requests: u32) -> (Arc<Self>, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(QUEUED_EVENTS);
         let watch = Self {
-            wanted,
+            filter,
             left: AtomicU32::new(requests),
             open: AtomicU32::new(0),
             events,
@@ -120,19 +120,19 @@ impl Watch {
         (Arc::new(watch), receiver)
     }
 
-    /// Whether no further request can claim it.
+    /// Whether it accepts no further claims.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0 || self.events.is_closed()
     }
 
-    /// Claims it for a request, if that is wanted.
+    /// Claims it for a request that matches.
     #[must_use]
-    pub fn claim(self: &Arc<Self>, offer: &Offer<'_>) -> Option<Claim> {
-        if !self.wanted.accepts(offer) {
+    pub fn claim(self: &Arc<Self>, request: &RequestInfo<'_>) -> Option<Claim> {
+        if !self.filter.matches(request) {
             return None;
         }
-        // Counted first, so that it is never both spent and without an open claim too early.
+        // Incremented first, so that `has_ended` cannot be true between the two counters.
         self.open.fetch_add(1, Ordering::SeqCst);
         let claim = Claim(Arc::clone(self));
         let one_less = |left: u32| left.checked_sub(1);
@@ -142,13 +142,13 @@ impl Watch {
         claimed.is_ok().then_some(claim)
     }
 
-    /// Events lost so far.
+    /// Number of events dropped so far.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until every request that it was for is over.
+    /// Waits until all requests it subscribed to have finished.
     pub async fn is_over(&self) {
         while !self.has_ended() {
             self.over.notified().await;
@@ -159,19 +159,19 @@ impl Watch {
         self.left.load(Ordering::SeqCst) == 0 && self.open.load(Ordering::SeqCst) == 0
     }
 
-    /// Takes no more claims.
+    /// Rejects further claims.
     pub fn disarm(&self) {
         self.left.store(0, Ordering::SeqCst);
     }
 }
 
-/// A request's claim on a watcher; it ends with the request.
+/// A request's claim on a watch, dropped when the request finishes.
 #[derive(Debug)]
 pub struct Claim(Arc<Watch>);
 
 impl Claim {
-    /// Tells the watcher, who may have no room for it.
-    pub fn tell(&self, event: Event) {
+    /// Sends an event, or counts it as lost where the queue is full.
+    pub fn send(&self, event: Event) {
         if self.0.events.try_send(event).is_err() {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -191,10 +191,10 @@ impl Drop for Claim {
 mod tests {
     use admin_types::trace::{Event, Message, Severity};
 
-    use super::{Offer, Wanted, Watch};
-    use crate::limits::EVENTS_WAITING;
+    use super::{RequestInfo, TraceFilter, Watch};
+    use crate::limits::QUEUED_EVENTS;
 
-    const OFFER: Offer<'_> = Offer {
+    const REQUEST: RequestInfo<'_> = RequestInfo {
         method: b"GET",
         host: b"a.example",
         path: b"/v1/x",
@@ -213,8 +213,8 @@ mod tests {
     }
 
     #[test]
-    fn a_match_names_method_host_and_path() {
-        for (text, accepted) in [
+    fn a_match_selects_by_method_host_and_path() {
+        for (text, expected) in [
             ("", true),
             ("GET", true),
             ("POST", false),
@@ -226,49 +226,49 @@ mod tests {
             ("GET /v2", false),
             ("b.example", false),
         ] {
-            let wanted = Wanted::parse(text).expect(text);
-            assert_eq!(wanted.accepts(&OFFER), accepted, "{text}");
+            let filter = TraceFilter::parse(text).expect(text);
+            assert_eq!(filter.matches(&REQUEST), expected, "{text}");
         }
         for text in ["get /x", "GET a b", " /x"] {
-            assert!(Wanted::parse(text).is_err(), "{text}");
+            assert!(TraceFilter::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_request_id_narrows() {
-        let id = |id: &str| Wanted {
+    fn a_request_id_selects_one_request() {
+        let id = |id: &str| TraceFilter {
             request_id: Some(id.to_owned()),
-            ..Wanted::default()
+            ..TraceFilter::default()
         };
-        assert!(id("7").accepts(&OFFER));
-        assert!(!id("8").accepts(&OFFER));
+        assert!(id("7").matches(&REQUEST));
+        assert!(!id("8").matches(&REQUEST));
     }
 
     #[test]
-    fn it_is_claimed_as_often_as_it_is_for() {
-        let (watch, _events) = Watch::new(Wanted::default(), 2);
-        let first = watch.claim(&OFFER).expect("the first");
-        let second = watch.claim(&OFFER).expect("the second");
-        assert!(watch.claim(&OFFER).is_none());
+    fn the_number_of_claims_is_limited() {
+        let (watch, _events) = Watch::new(TraceFilter::default(), 2);
+        let first = watch.claim(&REQUEST).expect("the first");
+        let second = watch.claim(&REQUEST).expect("the second");
+        assert!(watch.claim(&REQUEST).is_none());
         assert!(watch.is_spent() && !watch.has_ended());
         drop((first, second));
         assert!(watch.has_ended());
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
-        let (watch, mut events) = Watch::new(Wanted::default(), 1);
-        let claim = watch.claim(&OFFER).expect("the first");
-        for _ in 0..EVENTS_WAITING + 3 {
-            claim.tell(event());
+    fn events_that_do_not_fit_are_counted() {
+        let (watch, mut events) = Watch::new(TraceFilter::default(), 1);
+        let claim = watch.claim(&REQUEST).expect("the first");
+        for _ in 0..QUEUED_EVENTS + 3 {
+            claim.send(event());
         }
         assert_eq!(watch.lost(), 3);
         assert!(events.try_recv().is_ok());
     }
 
     #[test]
-    fn a_watcher_that_left_is_spent() {
-        let (watch, events) = Watch::new(Wanted::default(), 1);
+    fn a_watch_whose_receiver_is_dropped_is_spent() {
+        let (watch, events) = Watch::new(TraceFilter::default(), 1);
         drop(events);
         assert!(watch.is_spent());
     }

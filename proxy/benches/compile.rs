@@ -10,12 +10,13 @@ use proxy::config::compile::{CompileOptions, Compiler};
 use proxy::config::dns::Resolved;
 use xds::model::{
     BackendProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch, HttpRule, Listener,
-    ListenerKey, ListenerProtocol, Model, ObjectName, Order, PathMatch, RequestProtocol, Route,
-    RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target, Timeouts,
-    Transport, Workload, WorkloadKey,
+    ListenerKey, ListenerProtocol, Model, ObjectName, Order, PathMatch, RequestProtocol, Resource,
+    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
+    Timeouts, Transport, Workload, WorkloadKey,
 };
 
 const SIZES: [usize; 3] = [200, 5_000, 100_000];
+const CHANGED: [usize; 3] = [500, 5_000, 40_000];
 const LISTENERS: usize = 100;
 
 fn name(name: &str) -> ObjectName {
@@ -166,5 +167,33 @@ fn compile(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, compile);
+/// One route among so many gets another path, and its first one again.
+fn change(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("change");
+    group.sample_size(50);
+    for routes in CHANGED {
+        let (model, mut compiler) = (model(routes), Compiler::default());
+        let options = CompileOptions::new(NonZeroU32::new(8).expect("not zero"));
+        let resolved = Resolved::default();
+        compiler.compile(&model, &resolved, &options);
+        let forms = ["/changed", "/again"].map(|path| {
+            let mut route = route(routes / 2);
+            if let RouteRule::Http(rule) = &mut route.rule {
+                rule.matches[0].path = PathMatch::exact(path).expect("a path");
+            }
+            let resource = Resource::from(route);
+            [(resource.resource_key(), Some(resource))]
+        });
+        let mut forms = forms.iter().cycle();
+        group.bench_function(BenchmarkId::from_parameter(routes), |bencher| {
+            bencher.iter(|| {
+                compiler.take(forms.next().expect("it has no end"));
+                compiler.snapshot(&resolved, &options)
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, compile, change);
 criterion_main!(benches);

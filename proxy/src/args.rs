@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::str::FromStr as _;
 
 use admin::Address;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ring::hmac;
 use ring::rand::SystemRandom;
+use translate::admit::UnknownFields;
 use xds::model::{self, GatewayDuration};
 
-use crate::driver::DriverChoice;
 use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE, SESSION_KEY_BYTES};
+use crate::machine::driver::DriverChoice;
+use crate::observe::program_log::LogFormat;
 
 /// A Kubernetes gateway: a thread-per-core proxy configured by Gateway API resources.
 #[derive(Debug, Parser)]
@@ -33,6 +36,9 @@ pub enum Command {
         /// Files or folders of Gateway API YAML
         #[arg(required = true)]
         config: Vec<PathBuf>,
+        /// What to do with an object that has an unknown field
+        #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
+        unknown_fields: UnknownFields,
         /// Added to every listener's port below 1024, as for `run`
         #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
         port_offset: u16,
@@ -46,6 +52,11 @@ pub struct RunArgs {
     /// editor writes in place is read when it closes the file
     #[arg(long, env = "GATEWAY_CONFIG", required = true, value_delimiter = ',')]
     pub config: Vec<PathBuf>,
+
+    /// What to do with an object that has an unknown field: refuse it, or load it without the field
+    /// and log a warning (for CRDs newer than this version)
+    #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
+    pub unknown_fields: UnknownFields,
 
     /// Request threads [default: the CPUs this process may use, within its cgroup's quota]
     #[arg(long, env = "GATEWAY_SHARDS")]
@@ -151,16 +162,6 @@ pub enum HeapSampling {
     On,
     /// None
     Off,
-}
-
-/// Form of the program's own log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// Lines to read
-    #[default]
-    Text,
-    /// Lines of JSON
-    Json,
 }
 
 /// The access log where no policy speaks.

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::http::h1::{FramingError, HeadError, RequestError, ResponseError};
-use crate::policy::normalise::PathError;
+use crate::names::Cause;
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,18 @@ impl Failure {
     #[must_use]
     pub const fn because(kind: FailureKind, detail: &'static str) -> Self {
         Self { kind, detail }
+    }
+}
+
+impl Cause for FailureKind {
+    const EVERY: &'static [Self] = Self::ALL;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn name(self) -> &'static str {
+        self.reason()
     }
 }
 
@@ -50,12 +62,6 @@ impl From<RequestError> for Failure {
             }
         };
         Self::because(kind, error.reason())
-    }
-}
-
-impl From<PathError> for Failure {
-    fn from(error: PathError) -> Self {
-        Self::because(FailureKind::BadPath, error.reason())
     }
 }
 
@@ -90,7 +96,7 @@ pub enum Blame {
 
 /// What becomes of the client's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Then {
+pub enum ConnectionAction {
     /// It lives on, once the request's body is read or was short.
     Keep,
     /// The answer is sent, then the connection closes, lingering.
@@ -136,7 +142,7 @@ struct Row {
     grpc: GrpcStatus,
     reason: &'static str,
     blame: Blame,
-    then: Then,
+    then: ConnectionAction,
     retry: Retry,
     text: &'static str,
 }
@@ -164,7 +170,7 @@ macro_rules! failures {
             grpc: GrpcStatus::$grpc,
             reason: $reason,
             blame: Blame::$blame,
-            then: Then::$then,
+            then: ConnectionAction::$then,
             retry: Retry::$retry,
             text: concat!($text, "\n"),
         }),*];
@@ -262,7 +268,7 @@ impl FailureKind {
 
     /// What becomes of the client's connection.
     #[must_use]
-    pub fn then(self) -> Then {
+    pub fn connection_action(self) -> ConnectionAction {
         self.row().then
     }
 
@@ -294,7 +300,7 @@ impl FailureKind {
 mod tests {
     use std::collections::HashSet;
 
-    use super::{Blame, Failure, FailureKind, GrpcStatus, Retry, Then};
+    use super::{Blame, ConnectionAction, Failure, FailureKind, GrpcStatus, Retry};
 
     #[test]
     fn reasons_are_unique_snake_case() {
@@ -345,7 +351,10 @@ mod tests {
 
     #[test]
     fn nothing_is_sent_to_a_client_that_left() {
-        assert_eq!(FailureKind::ClientGone.then(), Then::Reset);
+        assert_eq!(
+            FailureKind::ClientGone.connection_action(),
+            ConnectionAction::Reset
+        );
         assert_eq!(FailureKind::ClientGone.status(), 499);
     }
 

@@ -60,6 +60,13 @@ pub const HEAP_SHARDS: usize = 256;
 /// Connections that went idle, and buffers freed because nobody needed them between two sweeps, before
 /// a shard has the allocator give memory back to the system: 16; fewer are not worth its time.
 pub const TRIM_AFTER: usize = 16;
+/// Ticks between two looks whether they are so many: 2 (200 ms), so that a burst has given its memory
+/// back a second after its end.
+pub const TRIM_TICKS: u32 = 2;
+/// Free buffers of each size, and working memories of requests, that a shard keeps when a connection
+/// goes idle: 32, as many as connections begin at once in two turns. Those in excess are freed at
+/// once: what an idle connection gives up, nobody is about to need.
+pub const SPARE_BUFFERS: usize = 32;
 /// Bytes that a direction of a tunnel has carried before it does without our memory: 1 MiB; below
 /// that the system calls cost more than the copies. A body that has passed so many may fill a pipe;
 /// shorter ones are held back as in a buffer.
@@ -162,10 +169,16 @@ pub const OVERLOAD_KEEP_ALIVE: Duration = Duration::from_secs(2);
 pub const CONNECTION_AGE_JITTER_PERCENT: u32 = 10;
 /// Without a byte for this long, a connection gives its buffer back: 1 s.
 pub const PARK_AFTER: Duration = Duration::from_secs(1);
-/// A pooled upstream connection whose last response came this long ago is always looked at before
-/// it is used again: 1 ms, about one turn of a busy shard. An origin that closes or speaks unasked
-/// does so after seconds of idling.
-pub const POOL_LOOK_AFTER: Duration = Duration::from_millis(1);
+/// As [`PARK_AFTER`], of a client's connection where half of [`WAITING_BUFFERS`] wait: 300 ms, so that
+/// a burst has given its memory back a second after its end.
+pub const PARK_SOON_AFTER: Duration = Duration::from_millis(300);
+/// Idle client connections of a shard that wait for a request with a buffer in hand: 256. Where one
+/// more is idle, the one that has waited longest gives its buffer up, so that a burst of connections
+/// does not cost 17 KB each.
+pub const WAITING_BUFFERS: usize = 256;
+/// And with those that have waited for less than a tick: 1024. A thousand clients at work have their
+/// next requests on their way within that time, and giving buffers up would cost each of them.
+pub const WAITING_BUFFERS_AT_ONCE: usize = 1024;
 /// A pooled upstream connection idle for this long is closed: 60 s. Origins that give up earlier
 /// (nginx waits 75 s, Node 5 s) are found out by the look, and by the replay where it is too late.
 pub const POOL_IDLE_TIMEOUT: Duration = MINUTE;
@@ -177,6 +190,12 @@ pub const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const ACCEPT_BACKLOG: i32 = 4096;
 /// TCP keepalive probes start after this long without a byte: 60 s, before a NAT forgets.
 pub const KEEPALIVE_AFTER: Duration = MINUTE;
+/// Bytes a second that a receiver has to take while bytes wait for it, over the time that it may take
+/// none for: 256, as a request's body has to give. One that takes less holds a buffer for nothing.
+pub const RECEIVER_MIN_RATE: u32 = 256;
+/// Looks at what it has taken, in that time: 4. It has a quarter more of it then, since the first look
+/// has nothing to compare with.
+pub const RECEIVER_LOOKS: u32 = 4;
 /// A client to whom a response sends nothing for this long is looked at whether it is still there:
 /// 5 s, so that streams nobody reads any more end soon.
 pub const CLIENT_LOOK: Duration = Duration::from_secs(5);
@@ -235,7 +254,7 @@ pub const H2_WATCHED_STREAMS: usize = 256;
 /// Bytes of the largest window of a stream that any policy can allow: 16 MiB, which is 1 Gbit/s over a
 /// round trip of 130 ms.
 pub const MAX_H2_STREAM_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
-/// Bytes of the largest window of a connection that any policy can allow: 64 MiB, which one client may
+/// Bytes of the largest window of a connection that any policy can name: 64 MiB, which one client may
 /// then have us hold.
 pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Bytes that a peer may send on one stream before they were sent on: 64 KiB, a pooled buffer. It is
@@ -243,8 +262,15 @@ pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// us once every 64 KiB: 330 times in 20 MB, also where half of it is given back at a time. Over
 /// HTTP/1 the kernel holds what we do not take; a stream has nobody else.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
-/// Bytes that a peer may send on a connection before they were sent on: 1 MiB, sixteen streams.
-pub const H2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Bytes of the largest window that HTTP/2 knows (RFC 9113 section 6.9.1): 2 GiB less one.
+pub const MAX_H2_WINDOW_BYTES: u32 = (1 << 31) - 1;
+/// Bytes that an endpoint may send on a connection before they were sent on: as many as there can be.
+/// Clients share the connection, so the windows of its streams bound what we hold: with 1 MiB for all,
+/// the 16 responses that one client did not read kept those of all others from coming.
+pub const H2_UPSTREAM_CONNECTION_WINDOW_BYTES: u32 = MAX_H2_WINDOW_BYTES;
+/// Streams of a connection to an endpoint, whatever that allows: 32 767, whose windows fit into the
+/// connection's.
+pub const H2_UPSTREAM_STREAMS: u32 = H2_UPSTREAM_CONNECTION_WINDOW_BYTES / H2_STREAM_WINDOW_BYTES;
 /// Bytes of one stream that wait for the socket, and of one send: 64 KiB.
 pub const H2_SEND_BYTES: usize = 64 * KIB;
 /// Bytes of a frame that we take: 16 KiB, the least that a peer may count on.

@@ -14,25 +14,27 @@ use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
 use clap::Parser;
 use crossbeam::channel::Sender;
-use proxy::args::{Cli, Command, HeapSampling, LogFormat, Pin, RunArgs};
+use proxy::args::{Cli, Command, HeapSampling, Pin, RunArgs};
+use proxy::config::apply::Binder;
 use proxy::config::check;
 use proxy::config::compile::CompileOptions;
 use proxy::config::in_force::InForce;
-use proxy::config::local::{self, Binder, LocalConfig};
-use proxy::cpu::{self, Cpus};
-use proxy::descriptors;
-use proxy::heap::{self, Sampled, Sampling};
+use proxy::config::local::{self, LocalConfig};
 use proxy::inspect::{Inspected, servers};
 use proxy::limits::LOG_STOP_PATIENCE;
+use proxy::machine::cpu::{self, Cpus};
+use proxy::machine::descriptors;
 use proxy::memory;
+use proxy::memory::heap::{self, Sampled, Sampling};
 use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::observe::panics;
-use proxy::observe::program_log::{ProgramLog, ProgramLogWriter};
+use proxy::observe::program_log::{LogFormat, ProgramLog, ProgramLogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing::{info, warn};
 use tracing_subscriber::EnvFilter;
+use translate::admit::UnknownFields;
 use translate::check::Verdict;
 
 #[global_allocator]
@@ -43,8 +45,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run(&args),
         Command::Check {
             config,
+            unknown_fields,
             port_offset,
-        } => check(config, port_offset),
+        } => check(config, unknown_fields, port_offset),
     };
     match result {
         Ok(code) => code,
@@ -55,8 +58,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn check(config: Vec<PathBuf>, port_offset: u16) -> Result<ExitCode> {
-    match check::check(config, port_offset, &mut std::io::stdout().lock())? {
+fn check(
+    config: Vec<PathBuf>,
+    unknown_fields: UnknownFields,
+    port_offset: u16,
+) -> Result<ExitCode> {
+    let out = &mut std::io::stdout().lock();
+    match check::check(config, unknown_fields, port_offset, out)? {
         Verdict::Good => Ok(ExitCode::SUCCESS),
         Verdict::Bad => Ok(ExitCode::FAILURE),
     }
@@ -96,6 +104,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     let in_force = InForce::default();
     let local = LocalConfig {
         paths: args.config.clone(),
+        unknown_fields: args.unknown_fields,
         port_offset: args.port_offset,
         reserved_ports: servers.ports(),
         compile,
@@ -103,7 +112,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     };
     let inspected = Inspected {
         shards: shards.clone(),
-        in_force,
+        in_force: in_force.clone(),
         files: args.config.clone(),
         cpus,
         started,
@@ -112,7 +121,11 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     let admin = admin::start(servers.sockets, handles, args.admin_host.clone())
         .context("the admin thread could not be started")?;
     let config = local::start(local, published, binder(shards.clone()))?;
-    info!(shards = plan.shards, "ready");
+    if in_force.was_recognised() {
+        info!(shards = plan.shards, "ready");
+    } else {
+        info!(shards = plan.shards, "started, but not ready yet");
+    }
 
     let on_signal = signals.handle();
     let watcher = watch(signals, sender)?;

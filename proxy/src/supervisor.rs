@@ -20,17 +20,18 @@ use tracing::{error, info, warn};
 use xds::model::Transport;
 
 use crate::config::Published;
-use crate::driver::{DriverChoice, DriverReport};
 use crate::limits::{
     DRAIN_LOOK, HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT, STOP_PATIENCE,
 };
+use crate::machine::driver::{DriverChoice, DriverReport};
+use crate::machine::sockets::Listening;
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::{LogQueue, LogSink};
 use crate::observe::panics;
+use crate::server::{self, ServerOptions};
+use crate::shard::ShardOptions;
 use crate::shard::inbox::{Ask, Inbox, inbox};
 use crate::shard::peers::Peers;
-use crate::shard::{self, ShardOptions};
-use crate::sockets::Listening;
 
 /// How the shards are to be.
 #[derive(Clone)]
@@ -139,19 +140,22 @@ impl Shards {
         let inner = &self.0;
         let index = usize::from(id);
         let (sender, reader) = inbox()?;
-        let options = ShardOptions {
+        let shard = ShardOptions {
             id,
-            driver: inner.plan.driver,
             descriptors: inner.plan.descriptors,
+            published: Arc::clone(&inner.published),
+            peers: Arc::clone(&inner.peers),
+            counters: Arc::clone(&inner.counters[index]),
+            log: LogSink::new(Arc::clone(&inner.log)),
+        };
+        let options = ServerOptions {
+            shard,
+            driver: inner.plan.driver,
             core: inner
                 .plan
                 .cores
                 .as_ref()
                 .and_then(|cores| cores.get(index).copied()),
-            published: Arc::clone(&inner.published),
-            peers: Arc::clone(&inner.peers),
-            counters: Arc::clone(&inner.counters[index]),
-            log: LogSink::new(Arc::clone(&inner.log)),
             session_key: inner.plan.session_key.clone(),
         };
         let (started, starting) = bounded(1);
@@ -161,7 +165,7 @@ impl Shards {
             .spawn(move || {
                 let failed = started.clone();
                 let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    shard::run(options, reader, |report| drop(started.send(Ok(report))))
+                    server::run(options, reader, |report| drop(started.send(Ok(report))))
                 }));
                 match ran {
                     Ok(Ok(())) => {}

@@ -71,7 +71,7 @@ fn h2_guard_corpus() {
 #[cfg(feature = "test-hooks")]
 #[test]
 fn h2_io_corpus() {
-    replay("h2_io", proxy::http::h2::script::check);
+    replay("h2_io", proxy::http2::script::check);
 }
 
 #[test]

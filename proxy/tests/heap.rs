@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use mimalloc::MiMalloc;
-use proxy::heap::{Sampled, Stack, stacks};
+use proxy::memory::heap::{Sampled, Stack, stacks};
 
 #[global_allocator]
 static ALLOCATOR: Sampled<MiMalloc> = Sampled::new(MiMalloc);

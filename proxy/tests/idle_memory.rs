@@ -26,6 +26,15 @@ const STEP: usize = 500;
 /// a burst: here nearly all connections come before the first of them is parked.
 const BAR: u64 = 1_408;
 
+/// Opened one after the other, within two seconds on a machine with nothing else to do.
+const BURST: usize = 10_000;
+
+/// How long after its end a burst may cost no more than [`BURST_BAR`].
+const SOON: Duration = Duration::from_secs(1);
+
+/// Bytes that a connection of a burst may cost then.
+const BURST_BAR: u64 = 1_331;
+
 const TLS_CONNECTIONS: usize = 2_000;
 
 /// Bytes that an idle connection of TLS may cost: rustls' own state, and no record buffers. Less than
@@ -98,6 +107,38 @@ fn measure(gateway: &Gateway, connections: usize, connect: &dyn Fn() -> Client) 
     each
 }
 
+/// What each connection of a burst costs a second after the last one was opened, or asked something.
+fn measure_burst(gateway: &Gateway, asks: bool) -> u64 {
+    // Code and tables are in memory then.
+    gateway.client().gets("/").expects(200);
+    let before = settled(gateway);
+    let begun = Instant::now();
+    let connect = |_| {
+        let mut client = gateway.client();
+        if asks {
+            client.gets("/").expects(200);
+        }
+        client
+    };
+    let mut burst: Vec<Client> = (0..BURST).map(connect).collect();
+    let (took, ended) = (begun.elapsed(), Instant::now());
+    let mut most = 0;
+    while ended.elapsed() < SOON {
+        most = most.max(gateway.resident_bytes());
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    let after = gateway.resident_bytes();
+    let each = after.saturating_sub(before) / BURST as u64;
+    eprintln!(
+        "{each} bytes for each of {BURST} connections that came within {took:?} \
+         ({before} before, {most} at most, {after} after)"
+    );
+    for client in burst.iter_mut().step_by(97) {
+        client.gets("/").expects(200);
+    }
+    each
+}
+
 /// So many clients of HTTP/2, each of which has asked something on its first stream.
 fn h2_clients(gateway: &Gateway, count: usize) -> Vec<Peer> {
     let mut clients = Vec::with_capacity(count);
@@ -120,7 +161,7 @@ on_both_drivers! {
     #[ignore = "measures: run it on a release build, as said above"]
     fn an_idle_connection_costs_little(driver) {
         // Ours are as many as the gateway's: a test's soft limit is often too low.
-        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
         let each = measure(&gateway, CONNECTIONS, &|| gateway.client());
@@ -128,8 +169,19 @@ on_both_drivers! {
     }
 
     #[ignore = "measures: run it on a release build, as said above"]
+    fn a_burst_of_connections_costs_little_a_second_later(driver) {
+        proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        let origin = origin();
+        for asks in [false, true] {
+            let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
+            let each = measure_burst(&gateway, asks);
+            assert!(each <= BURST_BAR, "{each} bytes, not {BURST_BAR}");
+        }
+    }
+
+    #[ignore = "measures: run it on a release build, as said above"]
     fn an_idle_connection_of_tls_costs_little(driver) {
-        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let (origin, ca) = (origin(), authority("ca"));
         let gateway = gateway(driver)
             .https("web", None, &[&ca.server(&["a.test"])])
@@ -150,7 +202,7 @@ on_both_drivers! {
 
     #[ignore = "measures: run it on a release build, as said above"]
     fn an_idle_connection_of_http_2_costs_little(driver) {
-        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("keepAliveTimeout: 1h").start();
         drop(h2_clients(&gateway, 1));
@@ -168,7 +220,7 @@ on_both_drivers! {
 
     #[ignore = "measures: run it on a release build, as said above"]
     fn a_stream_that_waits_for_its_body_costs_little(driver) {
-        proxy::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
+        proxy::machine::descriptors::per_shard(NonZeroU32::MIN).expect("a limit");
         let origin = origin();
         let gateway = gateway(driver)
             .routes_to(&origin)

@@ -3,7 +3,8 @@
 mod strategies;
 
 use proptest::prelude::*;
-use xds::model::{Kind, Model};
+use xds::delta::Version;
+use xds::model::{Kind, Model, Resource};
 use xds::{decode, encode};
 
 proptest! {
@@ -19,7 +20,7 @@ proptest! {
         b in strategies::resource(),
     ) {
         let (first, second) = (encode::resource(&a), encode::resource(&b));
-        prop_assert_eq!(a == b, encode::version(&first) == encode::version(&second));
+        prop_assert_eq!(a == b, Version::of(&first) == Version::of(&second));
         prop_assert_eq!(encode::resource(&a.clone()), first);
     }
 
@@ -89,12 +90,38 @@ proptest! {
         }
         prop_assert_eq!(copy, Model::default());
     }
+
+    #[test]
+    fn applying_the_changes_between_two_models_makes_one_of_the_other(
+        old in prop::collection::vec(strategies::resource(), 0..8),
+        new in prop::collection::vec(strategies::resource(), 0..8),
+        kept in prop::collection::vec(any::<bool>(), 8),
+    ) {
+        let model = |resources: &[Resource]| {
+            let mut model = Model::default();
+            for resource in resources {
+                model.insert(resource.clone());
+            }
+            model
+        };
+        let kept = old.iter().zip(kept).filter(|(_, kept)| *kept);
+        let new: Vec<Resource> = kept.map(|(it, _)| it.clone()).chain(new).collect();
+        let (mut changed, new) = (model(&old), model(&new));
+        let changes = changed.changes_to(&new);
+        for (key, resource) in &changes {
+            prop_assert_ne!(&changed.resource(key.kind, &key.key), resource);
+        }
+        changed.apply(changes);
+        prop_assert_eq!(changed, new);
+    }
 }
 
 #[test]
 fn a_version_is_the_same_in_every_process() {
-    // The first half of SHA-256 of nothing (FIPS 180-4).
-    assert_eq!(encode::version(b""), "e3b0c44298fc1c149afbf4c8996fb924");
+    // The first 64 bits of SHA-256 of nothing (FIPS 180-4): e3b0c442 98fc1c14.
+    let version = Version::of(b"");
+    assert_eq!(version.to_string(), "47DEQpj8HBQ");
+    assert_eq!("47DEQpj8HBQ".parse(), Ok(version));
 }
 
 #[test]

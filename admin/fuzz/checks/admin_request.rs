@@ -1,10 +1,10 @@
-//! Requests to the admin server: whatever a target or header says is taken or refused in one line,
-//! and nobody is let in by a name that is not the machine's own.
+//! Requests to the admin server: any target or header is accepted or rejected with a one-line message,
+//! and no request is allowed whose host is not the machine's own.
 
 use std::net::IpAddr;
 
-use admin::fuzzing::{lets_in, parameters, paths, wanted};
-use admin::watch::Offer;
+use admin::fuzzing::{allows, parameters, paths, trace_filter};
+use admin::watch::RequestInfo;
 use http::Uri;
 
 /// Checks `data`: lines of a target, of a Host, of an Origin.
@@ -23,7 +23,7 @@ fn check_parameters(target: &str) {
         None => (target, None),
     };
     let known: Vec<&str> = paths().collect();
-    // Every path has its own reading of a query.
+    // Each endpoint parses queries differently.
     for path in known.into_iter().chain([path]) {
         if let Err(why) = parameters(path, query) {
             assert!(!why.is_empty(), "{path}: a refusal without a reason");
@@ -34,30 +34,30 @@ fn check_parameters(target: &str) {
         }
     }
     let text = query.unwrap_or(path);
-    let Some(it) = wanted(text) else { return };
+    let Some(it) = trace_filter(text) else { return };
     let bytes = |part: &Option<String>| part.clone().unwrap_or_default().into_bytes();
     let [method, host, prefix] = [&it.method, &it.host, &it.path_prefix].map(bytes);
-    let offer = Offer {
+    let request = RequestInfo {
         method: &method,
         host: &host,
         path: &prefix,
         request_id: None,
     };
-    assert!(it.accepts(&offer), "{text:?} does not want what it says");
+    assert!(it.matches(&request), "{text:?} does not match itself");
 }
 
 fn check_host(target: &str, host: &[u8], origin: Option<&[u8]>) {
     let Ok(uri) = target.parse::<Uri>() else {
         return;
     };
-    if !lets_in(&uri, host, origin) {
+    if !allows(&uri, host, origin) {
         return;
     }
     let host = String::from_utf8_lossy(host);
     let named = uri
         .authority()
         .map_or(&*host, |authority| authority.as_str());
-    assert!(is_own(named), "{named:?} is let in");
+    assert!(is_own(named), "{named:?} is allowed");
     if let Some(origin) = origin {
         let expected = format!("http://{named}");
         assert!(

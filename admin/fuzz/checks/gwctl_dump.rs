@@ -2,7 +2,7 @@
 
 /// Checks `data` as a dump.
 pub(crate) fn check(data: &[u8]) {
-    let Some(text) = gwctl::reading::dump(data) else {
+    let Some(text) = gwctl::fuzzing::dump(data) else {
         return;
     };
     let steers = text.find(|c: char| c.is_control() && c != '\n');

@@ -1,34 +1,34 @@
-//! What the user typed.
+//! The command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use http::{HeaderName, HeaderValue, Method, Uri};
+use translate::admit::UnknownFields;
 use xds::model::GatewayDuration;
 
 use crate::resource::Resource;
 use crate::server::Server;
 
-/// Shows what a gateway has loaded, and why a request went where it went.
+/// Inspect a gateway: its configuration, its runtime state, and how it routes requests.
 #[derive(Debug, Parser)]
 #[command(name = "gwctl", version, propagate_version = true)]
 pub(crate) struct Cli {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Whom to ask.
     #[command(flatten)]
-    pub(crate) from: From,
+    pub(crate) source: SourceArgs,
 }
 
 impl Cli {
-    /// What the user typed, or the end of the process where that is no command.
-    pub(crate) fn typed() -> Self {
-        let cli = Self::parse_from(joined(std::env::args_os()));
+    /// Parses the process's arguments; exits with usage where they are invalid.
+    pub(crate) fn from_process_args() -> Self {
+        let cli = Self::parse_from(join_local(std::env::args_os()));
         if let Err(why) = cli.check() {
             Self::command()
                 .error(ErrorKind::WrongNumberOfValues, why)
@@ -37,35 +37,35 @@ impl Cli {
         cli
     }
 
-    /// What clap has no word for: how many places are named.
+    /// Checks the number of sources, which clap cannot express.
     fn check(&self) -> Result<(), &'static str> {
-        let from = &self.from;
-        let places = from.file.len() + usize::from(from.local.is_some());
-        let is_with_another_dump = match &self.command {
+        let source = &self.source;
+        let sources = source.file.len() + usize::from(source.local.is_some());
+        let needs_second_dump = match &self.command {
             Command::Config(ConfigArgs {
                 part: ConfigPart::Diff { config, .. },
             }) => config.is_empty(),
             _ => false,
         };
-        if is_with_another_dump && places != 2 {
+        if needs_second_dump && sources != 2 {
             return Err(
-                "name what would be loaded: with --config FILE, or with --file DUMP beside the \
-                 first --file or --local",
+                "the configuration to compare with is required: give --config FILE, or a second \
+                 dump with --file DUMP",
             );
         }
-        if !is_with_another_dump && places > 1 {
-            return Err("name one place to ask: --local, or --file once");
+        if !needs_second_dump && sources > 1 {
+            return Err("only one source is allowed: --local, or --file once");
         }
         Ok(())
     }
 }
 
-/// The arguments, `--local HOST:PORT` as `--local=HOST:PORT`. What follows `--local` may as well be
-/// a name, which clap cannot tell from an address: no name has a colon.
-fn joined(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+/// Rewrites `--local HOST:PORT` to `--local=HOST:PORT`. The value is optional, so clap cannot tell an
+/// address after `--local` from a positional Gateway name; names never contain a colon.
+fn join_local(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     let mut is_option = true;
-    for argument in typed {
+    for argument in arguments {
         is_option &= argument != "--";
         let address = argument
             .to_str()
@@ -81,10 +81,10 @@ fn joined(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     joined
 }
 
-/// Whom to ask.
+/// Where to read from; these options are shared by all commands.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct From {
-    /// The admin server of a gateway that can be reached from here; also `unix:/PATH`
+pub(crate) struct SourceArgs {
+    /// Admin server of a gateway reachable from this machine: HOST:PORT, or `unix:/PATH`
     #[arg(
         long,
         global = true,
@@ -95,15 +95,15 @@ pub(crate) struct From {
     )]
     pub(crate) local: Option<String>,
 
-    /// A saved configuration dump instead; `-` reads stdin
+    /// Saved configuration dump to read instead of a running gateway; `-` reads stdin
     #[arg(long, global = true, value_name = "DUMP")]
     pub(crate) file: Vec<PathBuf>,
 
-    /// Namespace of the Gateway that is named [default: default]; alone, every Gateway in it
+    /// Namespace of the Gateway [default: default]; without a name, selects every Gateway in it
     #[arg(short, long, global = true)]
     pub(crate) namespace: Option<String>,
 
-    /// For how long an answer, or a pipe, is waited for [default: 30s; 5m for a profile, beside its seconds]
+    /// Timeout for a response, or for piped input [default: 30s; for profiles 5m plus the sampling time]
     #[arg(long, global = true, value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
 }
@@ -113,28 +113,28 @@ fn duration(text: &str) -> Result<Duration, String> {
     Ok(duration.0)
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what is loaded
+    /// Show the loaded configuration
     Config(ConfigArgs),
-    /// Send a request, or wait for the next one, and show why it went where it went
+    /// Trace how a request is routed: send one, or wait for the next
     Trace(TraceArgs),
     /// Show or set the log level
     Log(LogArgs),
-    /// Save a profile of CPU or heap
+    /// Save a CPU or heap profile
     Profile(ProfileArgs),
-    /// Show what every thread is at
+    /// Show the running tasks of each thread
     Tasks(TasksArgs),
-    /// Show where memory is
+    /// Show memory usage
     Memory(MemoryArgs),
-    /// Show what a gateway would make of files, without a gateway or a cluster
+    /// Validate configuration files; needs neither a gateway nor a cluster
     Check(CheckArgs),
-    /// Show the versions of this tool and of the gateway
+    /// Show the versions of gwctl and of the gateway
     Version,
-    /// Print a shell's completions
+    /// Print a shell completion script
     Completion {
-        /// The shell
+        /// Shell to complete for
         shell: Shell,
     },
 }
@@ -142,76 +142,78 @@ pub(crate) enum Command {
 /// `gwctl config`.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Which part.
     #[command(subcommand)]
     pub(crate) part: ConfigPart,
 }
 
-/// A part of the configuration.
+/// A subcommand of `gwctl config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigPart {
-    /// Binds, listeners, routes, backends and policies
+    /// Show binds, listeners, routes, backends and policies
     All {
-        /// Of this Gateway alone: [gateway/]NAME
+        /// Only this Gateway: [gateway/]NAME
         resource: Option<Resource>,
-        /// Form
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: AllOutput,
     },
-    /// The backends that traffic is sent to, and how their endpoints fare
+    /// List backends and the health of their endpoints
     Backends {
-        /// Of this Gateway alone: [gateway/]NAME
+        /// Only this Gateway: [gateway/]NAME
         resource: Option<Resource>,
-        /// Form
+        /// Output format
         #[arg(short, long, value_enum, default_value_t)]
         output: Output,
-        /// Also those that no route names
+        /// Include backends that no route references
         #[arg(long)]
         all: bool,
     },
-    /// Route rules
+    /// List route rules
     Routes(ListArgs),
-    /// Listeners
+    /// List listeners
     Listeners(ListArgs),
-    /// Policies
+    /// List policies
     Policies(ListArgs),
-    /// What files, or another dump (--file a second time), would change of what is loaded
+    /// Compare the loaded configuration with files, or with a second dump
     Diff {
-        /// Gateway API YAML: files or folders
+        /// Gateway API manifests: files or directories
         #[arg(long, num_args = 1.., value_name = "FILE")]
         config: Vec<PathBuf>,
-        /// Added to ports under 1024, as the gateway was told
+        /// What to do with an object that has an unknown field
+        #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
+        unknown_fields: UnknownFields,
+        /// Offset added to ports below 1024, as for `gateway run --port-offset`
         #[arg(long, default_value_t = 0, requires = "config")]
         port_offset: u16,
     },
 }
 
-/// A list of one kind.
+/// Arguments of the commands that list one kind of resource.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Of this Gateway alone: [gateway/]NAME
+    /// Only this Gateway: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
-    /// Form
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// Form of `config all`.
+/// Output format of `config all`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AllOutput {
-    /// A tree of binds, listeners, routes and backends
+    /// Tree of binds, listeners, routes and backends
     #[default]
     Short,
-    /// A summary in YAML
+    /// Summary as YAML
     Yaml,
-    /// The whole dump in JSON, as --file reads it
+    /// Complete dump as JSON, readable with --file
     Json,
 }
 
-/// Form of a list.
+/// Output format of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Columns
+    /// Aligned columns
     #[default]
     Table,
     /// YAML
@@ -220,47 +222,47 @@ pub(crate) enum Output {
     Json,
 }
 
-/// `gwctl trace`: of a request that is sent where a URL is given, or else of the next one.
+/// `gwctl trace`: traces a request it sends where a URL is given, otherwise the next one to arrive.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("sent").multiple(true).requires("url")
     .args(["port", "request", "headers", "data", "cacert", "insecure"]))]
 pub(crate) struct TraceArgs {
-    /// A Gateway that must have the port: [gateway/]NAME
+    /// Gateway that has to own the port: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
-    /// Port of the listener to send the request to
+    /// Listener port to send the request to
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Wait for the next request of any client instead of sending one, as without a URL
+    /// Wait for the next request of any client; the default without a URL
     #[arg(long, conflicts_with_all = ["sent", "url"])]
     pub(crate) next: bool,
-    /// JSON Lines instead of a screen
+    /// Print events as JSON Lines
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Method of the request [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST with a body]
     #[arg(short = 'X', long)]
     pub(crate) request: Option<Method>,
-    /// Header of the request: `Name: value`
+    /// Request header as `Name: value`; repeatable
     #[arg(short = 'H', long = "header", value_parser = header)]
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-    /// Body of the request, as it stands
+    /// Request body
     #[arg(short, long)]
     pub(crate) data: Option<String>,
-    /// Certificates (PEM) that vouch for the listener's [default: those that the system trusts]
+    /// CA certificates (PEM) to verify the listener with [default: the system's trust store]
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     pub(crate) cacert: Option<PathBuf>,
-    /// Take any certificate of the listener's
+    /// Do not verify the listener's certificate
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
-    /// What to ask for; its host is sent as Host, and as the name in TLS [default: wait as --next]
+    /// URL to request; its host is sent as Host and as TLS server name [default: wait as with --next]
     #[arg(last = true, requires = "port", value_parser = url)]
     pub(crate) url: Option<Uri>,
 }
 
 fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
-    let (name, value) = text.split_once(':').ok_or("write it as `Name: value`")?;
-    let wrong = |what| format!("`{}` is no header {what}", text.escape_debug());
-    let name = name.trim().parse().map_err(|_| wrong("name"))?;
-    let value = value.trim().parse().map_err(|_| wrong("value"))?;
+    let (name, value) = text.split_once(':').ok_or("expected `Name: value`")?;
+    let invalid = |what| format!("invalid header {what} in `{}`", text.escape_debug());
+    let name = name.trim().parse().map_err(|_| invalid("name"))?;
+    let value = value.trim().parse().map_err(|_| invalid("value"))?;
     Ok((name, value))
 }
 
@@ -273,24 +275,27 @@ fn url(text: &str) -> Result<Uri, String> {
     let uri: Uri = whole.parse().map_err(|error| format!("{error}"))?;
     match uri.scheme_str() {
         Some("http" | "https") => Ok(uri),
-        _ => Err("write it as http://HOST/PATH or https://HOST/PATH".to_owned()),
+        _ => Err("expected http://HOST/PATH or https://HOST/PATH".to_owned()),
     }
 }
 
 /// `gwctl check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Files or folders
+    /// Files or directories
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
+    /// What to do with an object that has an unknown field
+    #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
+    pub(crate) unknown_fields: UnknownFields,
 }
 
 /// `gwctl log`.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
-    /// Sets it: a level, or a list such as `info,proxy::forward=debug`
+    /// Set the filter: a level, or a list such as `info,proxy::forward=debug`
     #[arg(long)]
     pub(crate) level: Option<String>,
 }
@@ -298,37 +303,37 @@ pub(crate) struct LogArgs {
 /// `gwctl profile`.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
-    /// Of what
+    /// What to profile
     #[arg(value_enum)]
     pub(crate) kind: ProfileKind,
-    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
-    /// Seconds that a CPU profile takes
+    /// Sampling time of a CPU profile, in seconds
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=300))]
     pub(crate) seconds: u32,
-    /// A flame graph (SVG) in place of a profile for `go tool pprof`
+    /// Save a flame graph (SVG) instead of a pprof profile
     #[arg(long)]
     pub(crate) flamegraph: bool,
-    /// Where to; `-` is stdout [default: a name of the time]
+    /// Output file; `-` writes to stdout [default: gateway-KIND-TIME.pb.gz or .svg]
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What a profile is of.
+/// Kind of profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileKind {
     /// CPU time
     Cpu,
-    /// Allocated memory
+    /// Live heap allocations
     Heap,
 }
 
 /// `gwctl tasks`.
 #[derive(Debug, Args)]
 pub(crate) struct TasksArgs {
-    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
-    /// Form
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -336,9 +341,9 @@ pub(crate) struct TasksArgs {
 /// `gwctl memory`.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
-    /// A Gateway that the proxy must have loaded: [gateway/]NAME
+    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
     pub(crate) resource: Option<Resource>,
-    /// Form
+    /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
@@ -348,22 +353,22 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
     use http::Method;
 
-    use super::{Cli, Command, joined};
+    use super::{Cli, Command, join_local};
 
     fn parsed(line: &str) -> Result<Cli, String> {
-        let line = joined(line.split(' ').map(Into::into));
+        let line = join_local(line.split(' ').map(Into::into));
         let cli = Cli::try_parse_from(line).map_err(|error| error.to_string())?;
         cli.check()?;
         Ok(cli)
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_clap_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn a_trace_reads_like_curl() {
+    fn trace_takes_curl_options() {
         let line =
             "gwctl trace gateway/shop -n web --local --port 80 -X PUT -H a:b -d x -- http://h/p";
         let cli = parsed(line).expect("a command");
@@ -372,12 +377,12 @@ mod tests {
         };
         assert_eq!(trace.url.expect("a URL").path(), "/p");
         assert_eq!(trace.request, Some(Method::PUT));
-        assert_eq!(cli.from.local.as_deref(), Some("localhost:15000"));
-        assert_eq!(cli.from.namespace.as_deref(), Some("web"));
+        assert_eq!(cli.source.local.as_deref(), Some("localhost:15000"));
+        assert_eq!(cli.source.namespace.as_deref(), Some("web"));
     }
 
     #[test]
-    fn an_address_may_follow_local_with_a_space() {
+    fn local_takes_an_address_after_a_space() {
         for (line, local) in [
             ("gwctl log --local 127.0.0.1:26000", "127.0.0.1:26000"),
             ("gwctl --local [::1]:26000 log", "[::1]:26000"),
@@ -387,7 +392,7 @@ mod tests {
             ("gwctl trace --local --port 80 -- h:80", "localhost:15000"),
         ] {
             let cli = parsed(line).expect(line);
-            assert_eq!(cli.from.local.as_deref(), Some(local), "{line}");
+            assert_eq!(cli.source.local.as_deref(), Some(local), "{line}");
         }
         for line in [
             "gwctl config all --local edge:http",
@@ -399,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn only_what_can_be_done_is_a_command() {
-        for (line, is_command) in [
+    fn invalid_combinations_of_arguments_are_rejected() {
+        for (line, is_valid) in [
             ("gwctl trace --local --port 80 -- h/p", true),
             ("gwctl trace --local --next", true),
             ("gwctl trace --local", true),
@@ -434,7 +439,7 @@ mod tests {
             ("gwctl check", false),
             ("gwctl profile cpu --seconds 301", false),
         ] {
-            assert_eq!(parsed(line).is_ok(), is_command, "{line}");
+            assert_eq!(parsed(line).is_ok(), is_valid, "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `gwctl check`: what a gateway would make of files, without one and without a cluster.
+//! `gwctl check`: validates configuration files without a gateway or a cluster.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,18 +10,19 @@ use translate::{Options, Place, Store};
 use crate::args::CheckArgs;
 use crate::files;
 
-/// Prints findings and each object's conditions; fails where something is not as it should be.
+/// Prints findings and the conditions of each object; exits with failure where one is a problem.
 ///
 /// # Errors
 /// A file cannot be read.
 pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode> {
-    Ok(match check(&files::read(&args.files)?, options, out)? {
+    let sources = files::read(&args.files)?;
+    Ok(match check(&sources, args.unknown_fields, options, out)? {
         Verdict::Good => ExitCode::SUCCESS,
         Verdict::Bad => ExitCode::FAILURE,
     })
 }
 
-/// Of a machine that has every address it is asked for: which one it will be is not known here.
+/// Options for a machine that owns every requested address: the machine the files are for is unknown.
 pub(crate) fn options(store: &Store) -> Options {
     Options {
         place: Place::Machine {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 to an admin server. Every wait ends: `gwctl` never hangs.
+//! HTTP/1.1 client of an admin server. Every operation has a timeout.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use tokio::time::{Instant, timeout_at};
 use crate::output::shown;
 use crate::server::Server;
 
-/// Talks to one admin server.
+/// A client of one admin server.
 #[derive(Debug)]
 pub(crate) struct Client {
     server: Server,
-    /// None where the user left it to us.
+    /// Set with `--timeout`; None for the defaults.
     timeout: Option<Duration>,
-    /// There until this is dropped.
+    /// None only while this is dropped.
     runtime: Option<Runtime>,
 }
 
 impl Drop for Client {
-    /// Nobody waits for a name that is still being looked up: the resolver has a thread of its own,
-    /// and its own patience.
+    /// Does not wait for a pending name lookup: the resolver blocks a thread of its own, for longer
+    /// than our timeout.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -35,13 +35,15 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// A client of the server at `host:port` or `unix:/path`.
+    /// Creates a client of the server at `host:port` or `unix:/path`, without connecting yet.
     ///
     /// # Errors
-    /// The address is none.
+    /// The address is invalid.
     pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self> {
         let Some(server) = Server::parse(address) else {
-            bail!("`{address}` is neither HOST:PORT, such as localhost:15000, nor unix:/PATH");
+            bail!(
+                "invalid address `{address}`: expected HOST:PORT, such as localhost:15000, or unix:/PATH"
+            );
         };
         Ok(Self {
             server,
@@ -50,99 +52,103 @@ impl Client {
         })
     }
 
-    /// The answer to a GET.
+    /// Sends a GET and returns the response body.
     ///
     /// # Errors
-    /// The server cannot be reached, refuses, or takes too long.
+    /// The server is unreachable, responds with an error, or times out.
     pub(crate) fn get(&self, path: &str) -> Result<Vec<u8>> {
-        self.whole(Method::GET, path, self.timeout())
+        self.fetch(Method::GET, path, self.timeout())
     }
 
-    /// The profile that a GET asks for, and that takes so long to sample.
+    /// Fetches a profile that takes `sampling` to record.
     ///
     /// # Errors
     /// As of [`Client::get`].
     pub(crate) fn profile(&self, path: &str, sampling: Duration) -> Result<Vec<u8>> {
-        self.whole(Method::GET, path, self.profile_timeout(sampling))
+        self.fetch(Method::GET, path, self.profile_timeout(sampling))
     }
 
     fn profile_timeout(&self, sampling: Duration) -> Duration {
-        let naming = self.timeout.unwrap_or(NAMING);
-        naming.saturating_add(sampling)
+        let symbolization = self.timeout.unwrap_or(SYMBOLIZATION_TIMEOUT);
+        symbolization.saturating_add(sampling)
     }
 
-    /// The answer to a POST without a body.
+    /// Sends a POST without a body and returns the response body.
     ///
     /// # Errors
     /// As of [`Client::get`].
     pub(crate) fn post(&self, path: &str) -> Result<Vec<u8>> {
-        self.whole(Method::POST, path, self.timeout())
+        self.fetch(Method::POST, path, self.timeout())
     }
 
-    fn whole(&self, method: Method, path: &str, timeout: Duration) -> Result<Vec<u8>> {
-        let until = Instant::now() + timeout;
+    fn fetch(&self, method: Method, path: &str, timeout: Duration) -> Result<Vec<u8>> {
+        let deadline = Instant::now() + timeout;
         self.block_on(async {
-            let asked = async {
-                let response = self.ask(method, path).await?;
+            let exchange = async {
+                let response = self.send(method, path).await?;
                 let status = response.status();
-                let body = Limited::new(response.into_body(), ANSWER_BYTES)
+                let body = Limited::new(response.into_body(), MAX_RESPONSE_BYTES)
                     .collect()
                     .await;
                 let body = body.map_err(|error| {
-                    anyhow!("the answer broke off, or is larger than 1 GiB: {error}")
+                    anyhow!("the response was cut short, or is larger than 1 GiB: {error}")
                 })?;
                 let body = body.to_bytes();
-                refused(status, &body)?;
+                check_status(status, &body)?;
                 Ok(body.to_vec())
             };
-            let late = || {
+            let timed_out = || {
                 anyhow!(
-                    "{} gave no answer within {timeout:?}; give it longer with --timeout",
+                    "no response from {} within {timeout:?}; set a longer one with --timeout",
                     self.server
                 )
             };
-            timeout_at(until, asked).await.map_err(|_| late())?
+            timeout_at(deadline, exchange)
+                .await
+                .map_err(|_| timed_out())?
         })
     }
 
-    /// The host that the server is on.
+    /// Host of the server, without the port.
     pub(crate) fn host(&self) -> &str {
         self.server.host()
     }
 
-    /// For how long an answer is waited for.
+    /// Timeout for a response.
     pub(crate) fn timeout(&self) -> Duration {
-        self.timeout.unwrap_or(TIMEOUT)
+        self.timeout.unwrap_or(DEFAULT_TIMEOUT)
     }
 
-    /// Runs what asks in its own time, and bounds its waits itself.
-    pub(crate) fn block_on<T>(&self, asking: impl Future<Output = T>) -> T {
-        let runtime = self.runtime.as_ref().expect("it is there until the drop");
-        runtime.block_on(asking)
+    /// Runs a future on the client's runtime. The future has to bound its own waits.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        let runtime = self.runtime.as_ref().expect("present until drop");
+        runtime.block_on(future)
     }
 
-    /// The head of the answer to a GET that goes on for longer.
+    /// Sends a GET and returns the body as a stream. The caller applies the timeout.
     ///
     /// # Errors
-    /// The server cannot be reached, or refuses.
+    /// The server is unreachable or responds with an error.
     pub(crate) async fn stream(&self, path: &str) -> Result<Incoming> {
-        let response = self.ask(Method::GET, path).await?;
+        let response = self.send(Method::GET, path).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response.into_body());
         }
-        let body = Limited::new(response.into_body(), REFUSAL_BYTES)
+        let body = Limited::new(response.into_body(), MAX_ERROR_BYTES)
             .collect()
             .await;
         let body = body.map(Collected::to_bytes).unwrap_or_default();
-        refused(status, &body)?;
-        bail!("the gateway refuses ({status})")
+        check_status(status, &body)?;
+        bail!("the gateway responded with {status}")
     }
 
-    async fn ask(&self, method: Method, path: &str) -> Result<Response<Incoming>> {
+    async fn send(&self, method: Method, path: &str) -> Result<Response<Incoming>> {
         let server = &self.server;
         let mut sender = server.connect().await.with_context(|| {
-            format!("no gateway answers at {server}; is it running, and its admin server on?")
+            format!(
+                "cannot connect to {server}; is the gateway running, with its admin server enabled?"
+            )
         })?;
         let request = Request::builder()
             .method(method)
@@ -150,35 +156,37 @@ impl Client {
             .header(HOST, server.authority())
             .body(Empty::<Bytes>::new())?;
         sender.send_request(request).await.with_context(|| {
-            format!("{server} does not speak HTTP; is it the address of an admin server?")
+            format!("no HTTP response from {server}; is it the address of an admin server?")
         })
     }
 }
 
-/// What is at hand is told within this, or the gateway is stuck: 30 s.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
-/// The names of a profile's functions are looked up at the lowest priority, a second's work that
-/// takes a minute where requests need every core: 5 min.
-const NAMING: Duration = Duration::from_mins(5);
-/// Larger than any dump: 1 GiB.
-const ANSWER_BYTES: usize = 1 << 30;
-/// Larger than any reason: 64 KiB.
-const REFUSAL_BYTES: usize = 64 << 10;
+/// Default timeout for a response: 30 s.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Default time to symbolize a profile: 5 min. It is a second of CPU time, but at the lowest priority,
+/// so it takes a minute where requests use every core.
+const SYMBOLIZATION_TIMEOUT: Duration = Duration::from_mins(5);
+/// Limit of a response body: 1 GiB, larger than any dump.
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
+/// Limit of an error message: 64 KiB.
+const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// What the server says where it refuses.
-fn refused(status: StatusCode, body: &[u8]) -> Result<()> {
+/// Turns an error response into an error with the server's message.
+fn check_status(status: StatusCode, body: &[u8]) -> Result<()> {
     if status.is_success() {
         return Ok(());
     }
-    let said = match serde_json::from_slice::<ErrorAnswer>(body) {
+    let message = match serde_json::from_slice::<ErrorAnswer>(body) {
         Ok(answer) => answer.error,
         Err(_) => String::from_utf8_lossy(body).trim().to_owned(),
     };
-    let said = shown(&said);
+    let message = shown(&message);
     if status == StatusCode::NOT_FOUND {
-        bail!("the gateway has no such page; is it of the same version? It says: {said}");
+        bail!(
+            "the gateway has no such endpoint; is it of the same version as gwctl? It responded: {message}"
+        );
     }
-    bail!("the gateway refuses ({status}): {said}");
+    bail!("the gateway responded with {status}: {message}");
 }
 
 #[cfg(test)]
@@ -189,11 +197,11 @@ mod tests {
     use super::Client;
 
     #[test]
-    fn a_name_that_is_being_looked_up_is_not_waited_for() {
+    fn dropping_a_client_does_not_wait_for_a_name_lookup() {
         let patience = Duration::from_secs(20);
         let client = Client::new("localhost:1", None).expect("an address");
         let (_never, answer) = mpsc::channel::<()>();
-        // The resolver is asked in such a thread, and may wait for longer than we do.
+        // Name lookups run on such a thread, and may block for longer than our timeout.
         client.block_on(async {
             let (started, has_started) = tokio::sync::oneshot::channel();
             tokio::task::spawn_blocking(move || {
@@ -208,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_is_waited_for_while_a_busy_gateway_looks_up_its_names() {
+    fn the_timeout_of_a_profile_includes_symbolization_on_a_busy_gateway() {
         let seconds = Duration::from_secs;
         let client = |timeout| Client::new("localhost:1", timeout).expect("an address");
         let patient = client(None);

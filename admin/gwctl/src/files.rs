@@ -1,5 +1,5 @@
-//! Files: Gateway API YAML, also in folders, as `gateway --config` and `kubectl apply -f` take it, and
-//! what may come from a pipe.
+//! File input: Gateway API manifests in files and directories, as for `gateway run --config` and
+//! `kubectl apply -f`, and files that may be pipes.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,10 +11,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use translate::admit::Source;
 
-/// Reads files, and the `.yaml`, `.yml` and `.json` files directly in folders, by name.
+/// Reads manifests: files, and the `.yaml`, `.yml` and `.json` files of directories in the order of
+/// their names. Directories are not searched recursively.
 ///
 /// # Errors
-/// One cannot be read, or a folder has none.
+/// A file cannot be read, or a directory has no manifest.
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for path in paths {
@@ -25,66 +26,69 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<Source>> {
         };
         for file in files {
             let name = file.display().to_string();
-            let text = contents(&file).with_context(|| format!("{name} cannot be read"))?;
+            let text = contents(&file).with_context(|| format!("cannot read {name}"))?;
             sources.push(Source::from_bytes(name, text));
         }
     }
     Ok(sources)
 }
 
-/// A pipe's writer may never come, and a device may have no end, so neither is opened.
+/// The contents of a regular file. Pipes and devices are not opened: a pipe may have no writer and a
+/// device no end.
 fn contents(path: &Path) -> Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
-        bail!("it is not a regular file");
+        bail!("not a regular file");
     }
     let mut bytes = Vec::new();
     File::open(path)?
         .take(FILE_BYTES + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES {
-        bail!("it is larger than 64 MiB, which the gateway would refuse");
+        bail!("larger than 64 MiB, the gateway's limit for a file");
     }
     Ok(bytes)
 }
 
-/// All of a file that may be a pipe, whose writer may never come or never end; `-` is stdin.
+/// Reads a file that may be a pipe, or stdin for `-`, within a timeout.
 ///
 /// # Errors
-/// It cannot be read, is larger than `most` bytes, or does not end in time.
-pub(crate) fn whole(path: &Path, most: u64, timeout: Duration) -> Result<Vec<u8>> {
+/// It cannot be read, is larger than `limit` bytes, or has no end of file in time.
+pub(crate) fn read_to_end(path: &Path, limit: u64, timeout: Duration) -> Result<Vec<u8>> {
     let name = path.display();
     let (sender, bytes) = mpsc::channel();
     let file = path.to_owned();
-    // Where it waits for too long, it ends with this process.
-    thread::spawn(move || sender.send(up_to(&file, most + 1)));
+    // A read that blocks for longer is abandoned, and ends with this process.
+    thread::spawn(move || sender.send(read_up_to(&file, limit + 1)));
     let bytes = bytes.recv_timeout(timeout).map_err(|_| {
-        anyhow!("{name} did not end within {timeout:?}; give it longer with --timeout")
+        anyhow!(
+            "no end of file from {name} within {timeout:?}; set a longer timeout with --timeout"
+        )
     })??;
-    if bytes.len() as u64 > most {
-        bail!("{name} is larger than {} MiB", most >> 20);
+    if bytes.len() as u64 > limit {
+        bail!("{name} is larger than {} MiB", limit >> 20);
     }
     Ok(bytes)
 }
 
-fn up_to(path: &Path, most: u64) -> Result<Vec<u8>> {
+fn read_up_to(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let name = path.display();
     let read = if path == Path::new("-") {
-        io::stdin().take(most).read_to_end(&mut bytes)
+        io::stdin().take(limit).read_to_end(&mut bytes)
     } else {
-        let file = File::open(path).with_context(|| format!("{name} cannot be opened"))?;
-        file.take(most).read_to_end(&mut bytes)
+        let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
+        file.take(limit).read_to_end(&mut bytes)
     };
-    read.with_context(|| format!("{name} cannot be read"))?;
+    read.with_context(|| format!("cannot read {name}"))?;
     Ok(bytes)
 }
 
-/// What the gateway takes of one file: 64 MiB.
+/// The gateway's limit for one file: 64 MiB.
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
 fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let name = folder.display();
-    let entries = fs::read_dir(folder).with_context(|| format!("{name} cannot be listed"))?;
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot list {name}"))?;
     let mut files = Vec::new();
     for entry in entries {
         let path = entry?.path();
@@ -94,7 +98,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        bail!("{name} has no .yaml, .yml or .json file");
+        bail!("no .yaml, .yml or .json file in {name}");
     }
     files.sort();
     Ok(files)

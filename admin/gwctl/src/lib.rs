@@ -1,19 +1,20 @@
-//! `gwctl`: asks a gateway's admin server, or a saved dump, and prints what an operator wants to know.
+//! `gwctl`: queries a gateway's admin server, or a saved dump, and prints the result.
 //!
-//! `args` is what the user typed, `source` where answers come from, and each command a file that
-//! makes text of them; a library, so that what reads foreign bytes can be fuzzed. Errors go to stderr and say what to do next; exit codes: 1 failure, 2 usage.
+//! `args` is the command line, `source` where data comes from; each command is a file that formats it.
+//! It is a library so that the parsers of untrusted bytes can be fuzzed. Errors go to stderr and say
+//! what to do next. Exit codes: 1 for a failure, 2 for a usage error.
 
 mod args;
 mod check;
 mod client;
 mod config;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod log;
 mod memory;
 mod output;
 mod profile;
-#[doc(hidden)]
-pub mod reading;
 mod resource;
 mod server;
 mod source;
@@ -31,13 +32,13 @@ use clap::CommandFactory as _;
 use self::args::{Cli, Command};
 use self::source::Source;
 
-/// Does what the command line says.
+/// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::typed();
+    let cli = Cli::from_process_args();
     match run(cli) {
         Ok(code) => code,
-        // Whoever reads the output has seen enough.
+        // The reader of our output has closed the pipe, as `head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -48,7 +49,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
-    let source = Source::of(&cli.from);
+    let source = Source::new(&cli.source);
     match cli.command {
         Command::Config(command) => config::run(&command, &source, &mut out)?,
         Command::Trace(command) => return trace::run(&command, &source, &mut out),
@@ -59,7 +60,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Memory(command) => memory::run(&command, &source, &mut out)?,
         Command::Version => version::run(&source, &mut out)?,
         Command::Completion { shell } => {
-            // Into memory first: it panics where its output takes no more.
+            // Into memory first: clap_complete panics on a write error.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "gwctl", &mut script);
             out.write_all(&script)?;

@@ -9,10 +9,10 @@ use crate::args::LogArgs;
 use crate::output::line;
 use crate::source::Source;
 
-/// Prints the level in force, after setting it where one is given.
+/// Sets the level where one is given, and prints the current one.
 ///
 /// # Errors
-/// The gateway refuses the level, or cannot be asked.
+/// The gateway rejects the level, or is unreachable.
 pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     let client = source.server_of(args.resource.as_ref())?;
     let answer = match &args.level {
@@ -20,16 +20,16 @@ pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Resul
         None => client.get("/logging")?,
     };
     let answer = String::from_utf8_lossy(&answer);
-    if !answer.starts_with(SAID) {
-        bail!("the answer is not a log level; is it the port of an admin server?");
+    if !answer.starts_with(PREFIX) {
+        bail!("the response is not a log level; is it the address of an admin server?");
     }
     answer.lines().try_for_each(|text| line(text, out))
 }
 
-/// How the server says it.
-const SAID: &str = "current log level is ";
+/// Start of the server's response.
+const PREFIX: &str = "current log level is ";
 
-/// As a value in a query: everything but plain characters escaped.
+/// Percent-encodes a query parameter's value.
 pub(crate) fn escaped(text: impl AsRef<[u8]>) -> String {
     let mut escaped = String::new();
     for &byte in text.as_ref() {
@@ -47,7 +47,7 @@ mod tests {
     use super::escaped;
 
     #[test]
-    fn what_could_end_a_value_is_escaped() {
+    fn delimiters_are_escaped() {
         assert_eq!(
             escaped("info,proxy::x=debug&a b"),
             "info%2Cproxy%3A%3Ax%3Ddebug%26a%20b"

@@ -1,4 +1,4 @@
-//! `gwctl memory`: where memory is.
+//! `gwctl memory`: memory usage.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ use crate::output;
 use crate::source::Source;
 use crate::table::Table;
 
-/// Prints what process, allocator and control group say.
+/// Prints the memory usage as seen by the kernel, the allocator and the cgroup.
 ///
 /// # Errors
-/// The gateway cannot be asked.
+/// The gateway is unreachable, or its response invalid.
 pub(crate) fn run(args: &MemoryArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     let memory: Memory = source.json(args.resource.as_ref(), "/memory")?;
     match args.output {
@@ -24,26 +24,26 @@ pub(crate) fn run(args: &MemoryArgs, source: &Source, out: &mut dyn Write) -> Re
 }
 
 fn table(memory: &Memory) -> Table<3> {
-    let mut table = Table::new(["WHERE", "WHAT", "VALUE"]);
-    let mut row = |place: &str, what: &str, value: Option<String>| {
+    let mut table = Table::new(["SOURCE", "METRIC", "VALUE"]);
+    let mut row = |source: &str, metric: &str, value: Option<String>| {
         if let Some(value) = value {
-            table.row([place.to_owned(), what.to_owned(), value]);
+            table.row([source.to_owned(), metric.to_owned(), value]);
         }
     };
     let (process, allocator) = (&memory.process, &memory.allocator);
     row("process", "resident", Some(bytes(process.rss)));
-    row("process", "proportional", process.pss.map(bytes));
+    row("process", "proportional (PSS)", process.pss.map(bytes));
     row("process", "swapped", Some(bytes(process.swap)));
     row("process", "threads", Some(process.threads.to_string()));
     let descriptors = match process.max_fds {
         Some(most) => format!("{} of {most}", process.fds),
         None => process.fds.to_string(),
     };
-    row("process", "descriptors", Some(descriptors));
+    row("process", "file descriptors", Some(descriptors));
     row("allocator", "committed", Some(bytes(allocator.committed)));
     row(
         "allocator",
-        "most committed",
+        "peak committed",
         Some(bytes(allocator.peak_committed)),
     );
     row(
@@ -54,7 +54,7 @@ fn table(memory: &Memory) -> Table<3> {
     if let Some(allocations) = &memory.allocations {
         let amount = |it: &Allocated| {
             let live = format!("{} in {} allocations", bytes(it.live_bytes), it.live_count);
-            format!("{live}; {} in {} so far", bytes(it.bytes), it.count)
+            format!("{live}; {} in {} in total", bytes(it.bytes), it.count)
         };
         row("allocations", "process", Some(amount(&allocations.total)));
         for (id, shard) in allocations.shards.iter().enumerate() {
@@ -62,7 +62,7 @@ fn table(memory: &Memory) -> Table<3> {
         }
     }
     if let Some(group) = &memory.cgroup {
-        row("cgroup", "in use", Some(bytes(group.usage)));
+        row("cgroup", "usage", Some(bytes(group.usage)));
         row("cgroup", "working set", Some(bytes(group.working_set)));
         let limit = group.limit.map_or_else(|| "none".to_owned(), bytes);
         row("cgroup", "limit", Some(limit));
@@ -102,7 +102,7 @@ mod tests {
     use super::bytes;
 
     #[test]
-    fn sizes_have_the_unit_that_suits() {
+    fn sizes_are_scaled_to_a_unit() {
         for (count, text) in [
             (0, "0 B"),
             (1023, "1023 B"),

@@ -1,4 +1,4 @@
-//! Values as YAML or JSON, and text that others wrote.
+//! Output as YAML, JSON or lines of text, with control characters removed.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -9,44 +9,45 @@ use serde::Serialize;
 /// Writes YAML.
 ///
 /// # Errors
-/// `out` takes no more.
+/// Writing failed.
 pub(crate) fn yaml(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
     out.write_all(serde_saphyr::to_string(value)?.as_bytes())?;
     Ok(())
 }
 
-/// Writes a line of text.
+/// Writes a line of text, sanitized.
 ///
 /// # Errors
-/// `out` takes no more.
+/// Writing failed.
 pub(crate) fn line(text: &str, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", shown(text).trim_end())?;
     Ok(())
 }
 
-/// A text in one line; what could steer the terminal is replaced, for anybody may have written it.
+/// Replaces control characters by `?`: the text may come from anyone, and escape sequences would
+/// control the terminal.
 pub(crate) fn shown(text: &str) -> String {
     let shown = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Writes JSON to read.
+/// Writes indented JSON.
 ///
 /// # Errors
-/// `out` takes no more.
+/// Writing failed.
 pub(crate) fn json(value: &impl Serialize, out: &mut dyn Write) -> Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     writeln!(out, "{}", escaped(&text))?;
     Ok(())
 }
 
-/// JSON, as a serializer writes it, without control characters in its strings: the format lets those
-/// from U+007F on stand as they are (RFC 8259, section 7), and some steer a terminal.
+/// Escapes the control characters that JSON allows unescaped, from U+007F (RFC 8259 section 7): some
+/// control the terminal.
 pub(crate) fn escaped(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if c.is_control() && c != '\n' {
-            // Writing to a string does not fail.
+            // Writing to a string is infallible.
             let _ = write!(escaped, "\\u{:04x}", u32::from(c));
         } else {
             escaped.push(c);

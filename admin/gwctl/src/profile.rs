@@ -1,4 +1,4 @@
-//! `gwctl profile`: saves a profile.
+//! `gwctl profile`: fetches and saves a CPU or heap profile.
 
 use std::fs;
 use std::io::Write;
@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail};
 use crate::args::{ProfileArgs, ProfileKind};
 use crate::source::Source;
 
-/// Has a profile made, saves it, and says where and how to open it.
+/// Records a profile, saves it, and prints where it is and how to open it.
 ///
 /// # Errors
-/// It cannot be made or saved.
+/// It cannot be recorded or saved.
 pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     let format = if args.flamegraph {
         "flamegraph"
@@ -33,9 +33,9 @@ pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> R
             client.profile(&path, Duration::ZERO)?
         }
     };
-    let begins = if args.flamegraph { SVG } else { GZIP };
-    if !profile.starts_with(begins) {
-        bail!("the answer is not a profile; is it the port of an admin server?");
+    let magic = if args.flamegraph { SVG } else { GZIP };
+    if !profile.starts_with(magic) {
+        bail!("the response is not a profile; is it the address of an admin server?");
     }
     let path = args.output.clone().unwrap_or_else(|| name(args));
     if path == Path::new("-") {
@@ -43,22 +43,22 @@ pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> R
         return Ok(());
     }
     let shown = path.display();
-    fs::write(&path, &profile).with_context(|| format!("{shown} cannot be written"))?;
+    fs::write(&path, &profile).with_context(|| format!("cannot write {shown}"))?;
     let how = if args.flamegraph {
         "open it in a browser".to_owned()
     } else {
-        format!("open it with `go tool pprof -http=: {shown}`, or drop it on speedscope.app")
+        format!("open it with `go tool pprof -http=: {shown}` or on speedscope.app")
     };
     writeln!(out, "{shown}: {} bytes; {how}", profile.len())?;
     Ok(())
 }
 
-/// How a file of this kind begins (RFC 1952 section 2.3.1).
+/// Magic number of gzip (RFC 1952 section 2.3.1).
 const GZIP: &[u8] = &[0x1f, 0x8b];
-/// How the server begins a drawing.
+/// Start of the server's SVG.
 const SVG: &[u8] = b"<?xml";
 
-/// A name that no earlier profile has.
+/// Default file name, unique by the second.
 fn name(args: &ProfileArgs) -> PathBuf {
     let kind = match args.kind {
         ProfileKind::Cpu => "cpu",

@@ -1,4 +1,4 @@
-//! What a command is about: `[type/]name`, as kubectl has it.
+//! The Gateway that a command applies to: `[type/]name`, as in kubectl.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -8,14 +8,14 @@ use anyhow::{Result, bail};
 
 use crate::output::shown;
 
-/// A Gateway by its name.
+/// A Gateway named on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// Its name, without its namespace.
+    /// Without the namespace, which is given with `-n`.
     pub(crate) name: String,
 }
 
-/// kubectl's names for a Gateway.
+/// kubectl's names of the Gateway kind.
 const GATEWAY: [&str; 4] = [
     "gateway",
     "gateways",
@@ -28,16 +28,15 @@ impl FromStr for Resource {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.contains(':') {
-            let hint =
-                "no name has a colon; give an address with --local=HOST:PORT, a URL after --";
+            let hint = "a name contains no colon; give an address as --local=HOST:PORT, and a URL after --";
             return Err(hint.to_owned());
         }
         let (kind, name) = text.split_once('/').unwrap_or(("gateway", text));
         if !GATEWAY.contains(&kind.to_ascii_lowercase().as_str()) {
-            return Err(format!("`{kind}` is not a type; write gateway/NAME"));
+            return Err(format!("unknown type `{kind}`; expected gateway/NAME"));
         }
         if name.is_empty() || name.contains('/') {
-            return Err("write [gateway/]NAME, and its namespace with -n".to_owned());
+            return Err("expected [gateway/]NAME; give the namespace with -n".to_owned());
         }
         Ok(Self {
             name: name.to_owned(),
@@ -45,11 +44,11 @@ impl FromStr for Resource {
     }
 }
 
-/// Those of the Gateways with these binds that a command is about: the named one, or else all in the namespace;
-/// nothing where neither is given, and it is about everything.
+/// Selects Gateways among those that own `binds`: the named one, or else all in the namespace. None
+/// where neither is given, which selects everything.
 ///
 /// # Errors
-/// There is none of them.
+/// No loaded Gateway matches.
 pub(crate) fn gateways<'a>(
     binds: impl IntoIterator<Item = &'a Bind>,
     resource: Option<&Resource>,
@@ -60,23 +59,23 @@ pub(crate) fn gateways<'a>(
     }
     let namespace = namespace.unwrap_or("default");
     let name = resource.map(|resource| resource.name.as_str());
-    let is_asked = |gateway: &str| match gateway.split_once('/') {
+    let is_selected = |gateway: &str| match gateway.split_once('/') {
         Some((its, own)) => its == namespace && name.is_none_or(|name| name == own),
         None => false,
     };
     let loaded: BTreeSet<&str> = binds.into_iter().map(|it| it.gateway.as_str()).collect();
-    let found = loaded.iter().filter(|it| is_asked(it));
+    let found = loaded.iter().filter(|it| is_selected(it));
     let found: BTreeSet<String> = found.map(ToString::to_string).collect();
     if !found.is_empty() {
         return Ok(Some(found));
     }
-    let asked = format!("{namespace}/{}", name.unwrap_or("*"));
+    let selector = format!("{namespace}/{}", name.unwrap_or("*"));
     if loaded.is_empty() {
-        bail!("no Gateway {asked} is loaded; none is");
+        bail!("Gateway {selector} is not loaded; no Gateway is");
     }
     let loaded = loaded.into_iter().collect::<Vec<_>>().join(", ");
     let loaded = shown(&loaded);
-    bail!("no Gateway {asked} is loaded; there are: {loaded} (a namespace is given with -n)");
+    bail!("Gateway {selector} is not loaded; loaded are: {loaded} (set the namespace with -n)");
 }
 
 #[cfg(test)]
@@ -84,7 +83,7 @@ mod tests {
     use super::Resource;
 
     #[test]
-    fn names_are_kubectls() {
+    fn type_names_are_those_of_kubectl() {
         for (text, name) in [
             ("shop", Some("shop")),
             ("gateway/shop", Some("shop")),

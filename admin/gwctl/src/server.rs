@@ -1,4 +1,4 @@
-//! Where an admin server is.
+//! The address of an admin server, and connecting to it.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// An admin server's address, as the gateway's `--admin-address` has it.
+/// Address of an admin server, in the syntax of `gateway run --admin-address`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Server {
     /// `host:port`.
@@ -22,7 +22,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// Reads one; `None` for what is none.
+    /// Parses an address; None where it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(path) = text.strip_prefix("unix:") {
             return path.starts_with('/').then(|| Self::Unix(path.into()));
@@ -32,7 +32,7 @@ impl Server {
         Some(Self::Tcp(text.to_owned()))
     }
 
-    /// The host that it is on.
+    /// Host without the port; `localhost` for a unix socket.
     pub(crate) fn host(&self) -> &str {
         match self {
             Self::Tcp(address) => address.rsplit_once(':').map_or("", |(host, _)| host),
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// What requests to it name as their host.
+    /// Value of the `Host` header.
     pub(crate) fn authority(&self) -> &str {
         match self {
             Self::Tcp(address) => address,
@@ -48,14 +48,14 @@ impl Server {
         }
     }
 
-    /// Connects to it.
+    /// Opens a connection for one request.
     ///
     /// # Errors
-    /// Nobody is there.
+    /// The connection is refused.
     pub(crate) async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>> {
         match self {
-            Self::Tcp(address) => speak(TcpStream::connect(address).await).await,
-            Self::Unix(path) => speak(UnixStream::connect(path).await).await,
+            Self::Tcp(address) => handshake(TcpStream::connect(address).await).await,
+            Self::Unix(path) => handshake(UnixStream::connect(path).await).await,
         }
     }
 }
@@ -69,12 +69,12 @@ impl fmt::Display for Server {
     }
 }
 
-async fn speak<S>(connected: io::Result<S>) -> Result<SendRequest<Empty<Bytes>>>
+async fn handshake<S>(connected: io::Result<S>) -> Result<SendRequest<Empty<Bytes>>>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::handshake(TokioIo::new(connected?)).await?;
-    // It ends with the response, or with this process.
+    // Ends with the response, or with this process.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::Server;
 
     #[test]
-    fn addresses_are_those_of_the_gateway() {
+    fn addresses_have_the_syntax_of_the_gateway() {
         for (text, host) in [
             ("localhost:15000", Some("localhost")),
             ("[::1]:26000", Some("[::1]")),
@@ -97,8 +97,8 @@ mod tests {
         ] {
             let server = Server::parse(text);
             assert_eq!(server.as_ref().map(Server::host), host, "{text}");
-            let told = server.map(|server| server.to_string());
-            assert_eq!(told.as_deref(), host.map(|_| text), "{text}");
+            let printed = server.map(|server| server.to_string());
+            assert_eq!(printed.as_deref(), host.map(|_| text), "{text}");
         }
     }
 }

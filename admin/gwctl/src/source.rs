@@ -1,4 +1,4 @@
-//! Where answers come from: the admin server of a gateway, or a saved dump.
+//! The source of data: a gateway's admin server, or a saved dump.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,104 +8,107 @@ use admin_types::dump::{Bind, Dump, Version};
 use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 
-use crate::args;
-use crate::client::{Client, TIMEOUT};
+use crate::args::SourceArgs;
+use crate::client::{Client, DEFAULT_TIMEOUT};
 use crate::files;
 use crate::resource::{self, Resource};
 
-/// Where answers come from.
+/// The source that the command line selects.
 #[derive(Debug)]
 pub(crate) struct Source {
-    from: Place,
-    /// Namespace of the Gateways that are meant, where the user names one.
+    origin: Origin,
+    /// Set with `-n`.
     namespace: Option<String>,
-    /// None where the user left it to us.
+    /// Set with `--timeout`; None for the defaults.
     timeout: Option<Duration>,
-    /// The dump that is named last.
+    /// The last `--file`, which `config diff` compares with.
     other: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Origin {
+    /// `host:port` or `unix:/path`.
     Server(String),
     File(PathBuf),
-    Nowhere,
+    Unspecified,
 }
 
 impl Source {
-    /// What the user asked for.
-    pub(crate) fn of(from: &args::From) -> Self {
-        let place = match (&from.local, from.file.first()) {
-            (Some(address), _) => Place::Server(address.clone()),
-            (None, Some(path)) => Place::File(path.clone()),
-            (None, None) => Place::Nowhere,
+    /// From the command line.
+    pub(crate) fn new(args: &SourceArgs) -> Self {
+        let origin = match (&args.local, args.file.first()) {
+            (Some(address), _) => Origin::Server(address.clone()),
+            (None, Some(path)) => Origin::File(path.clone()),
+            (None, None) => Origin::Unspecified,
         };
         Self {
-            from: place,
-            namespace: from.namespace.clone(),
-            timeout: from.timeout,
-            other: from.file.last().cloned(),
+            origin,
+            namespace: args.namespace.clone(),
+            timeout: args.timeout,
+            other: args.file.last().cloned(),
         }
     }
 
-    /// The dump that is named last, beside the first place.
+    /// The dump of the last `--file`.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// It cannot be read.
     pub(crate) fn other_dump(&self) -> Result<Dump> {
-        let path = self.other.as_ref().context(NOWHERE)?;
+        let path = self.other.as_ref().context(SOURCE_REQUIRED)?;
         self.read(path)
     }
 
-    /// Whether anything was named.
-    pub(crate) fn is_somewhere(&self) -> bool {
-        !matches!(self.from, Place::Nowhere)
+    /// Whether the command line names a source.
+    pub(crate) fn is_specified(&self) -> bool {
+        !matches!(self.origin, Origin::Unspecified)
     }
 
     /// A client of the admin server.
     ///
     /// # Errors
-    /// There is none: a saved dump was given, or nothing.
+    /// The source is a saved dump or unspecified.
     pub(crate) fn server(&self) -> Result<Client> {
-        match &self.from {
-            Place::Server(address) => Client::new(address, self.timeout),
-            Place::File(_) => {
-                bail!(
-                    "a saved dump cannot answer this; name a running gateway with --local=HOST:PORT"
-                )
+        match &self.origin {
+            Origin::Server(address) => Client::new(address, self.timeout),
+            Origin::File(_) => {
+                bail!("this needs a running gateway, not a dump; give it with --local=HOST:PORT")
             }
-            Place::Nowhere => bail!(NOWHERE),
+            Origin::Unspecified => bail!(SOURCE_REQUIRED),
         }
     }
 
-    /// A client of the admin server, once that has what is named.
+    /// A client of the admin server, after checking that the selected Gateways are loaded.
     ///
     /// # Errors
-    /// There is none, or it has no such Gateway.
+    /// There is no server, or it has no such Gateway.
     pub(crate) fn server_of(&self, resource: Option<&Resource>) -> Result<Client> {
         self.binds(resource)?;
         self.server()
     }
 
-    /// The binds of the Gateways that are named, as the server has them; nothing where none is.
+    /// The binds of the selected Gateways. None where everything is selected.
     ///
     /// # Errors
-    /// It has no such Gateway, or cannot be asked.
+    /// The server is unreachable or has no such Gateway.
     pub(crate) fn binds(&self, resource: Option<&Resource>) -> Result<Option<Vec<Bind>>> {
         let client = self.server()?;
         if resource.is_none() && self.namespace.is_none() {
             return Ok(None);
         }
         let mut binds = decode(&client.get("/config_dump?type=binds")?, "the gateway")?.binds;
-        let named = self.gateways(&binds, resource)?;
-        binds.retain(|bind| named.as_ref().is_none_or(|it| it.contains(&bind.gateway)));
+        let selected = self.gateways(&binds, resource)?;
+        binds.retain(|bind| {
+            selected
+                .as_ref()
+                .is_none_or(|it| it.contains(&bind.gateway))
+        });
         Ok(Some(binds))
     }
 
-    /// Those of the Gateways with these binds that are named; nothing where none is, and all are meant.
+    /// The selected ones among the Gateways that own `binds`. None where everything is selected.
     ///
     /// # Errors
-    /// There is none of them.
+    /// No loaded Gateway matches.
     pub(crate) fn gateways<'a>(
         &self,
         binds: impl IntoIterator<Item = &'a Bind>,
@@ -114,74 +117,77 @@ impl Source {
         resource::gateways(binds, resource, self.namespace.as_deref())
     }
 
-    /// The configuration, and how it fares.
+    /// The configuration dump.
     ///
     /// # Errors
-    /// It cannot be had, or is of a form that this version does not read.
+    /// It cannot be fetched or read, or has an unsupported format version.
     pub(crate) fn dump(&self) -> Result<Dump> {
-        match &self.from {
-            Place::Server(_) => decode(&self.server()?.get("/config_dump")?, "the gateway"),
-            Place::File(path) => self.read(path),
-            Place::Nowhere => bail!(NOWHERE),
+        match &self.origin {
+            Origin::Server(_) => decode(&self.server()?.get("/config_dump")?, "the gateway"),
+            Origin::File(path) => self.read(path),
+            Origin::Unspecified => bail!(SOURCE_REQUIRED),
         }
     }
 
-    /// Reads a saved dump.
     fn read(&self, path: &Path) -> Result<Dump> {
-        let timeout = self.timeout.unwrap_or(TIMEOUT);
-        let bytes = files::whole(path, DUMP_BYTES, timeout)?;
+        let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let bytes = files::read_to_end(path, MAX_DUMP_BYTES, timeout)?;
         decode(&bytes, &path.display().to_string())
     }
 
-    /// An answer in JSON, of a server that has what is named.
+    /// Fetches JSON from the admin server, after checking that the selected Gateways are loaded.
     ///
     /// # Errors
-    /// It cannot be had, or is something else.
+    /// It cannot be fetched, or does not have the expected type.
     pub(crate) fn json<T: DeserializeOwned>(
         &self,
         resource: Option<&Resource>,
         path: &str,
     ) -> Result<T> {
         let answer = self.server_of(resource)?.get(path)?;
-        serde_json::from_slice(&answer)
-            .with_context(|| format!("the answer of {path} is not what a gateway says; is it one?"))
+        serde_json::from_slice(&answer).with_context(|| {
+            format!("unexpected response from {path}; is it the address of an admin server?")
+        })
     }
 }
 
-/// Larger than any dump: 1 GiB.
-const DUMP_BYTES: u64 = 1 << 30;
+/// Limit of a saved dump: 1 GiB.
+const MAX_DUMP_BYTES: u64 = 1 << 30;
 
-/// Only the version of a dump, which is there whatever else has changed.
+/// Only the version of a dump, which every format version has.
 #[derive(serde::Deserialize)]
-struct VersionAlone {
+struct DumpVersion {
     version: Version,
 }
 
 pub(crate) fn decode(bytes: &[u8], from: &str) -> Result<Dump> {
-    let alone: VersionAlone = serde_json::from_slice(bytes).with_context(|| {
-        format!("{from}: not a configuration dump; save one with `gwctl config all -o json`, or from /config_dump")
+    let dump: DumpVersion = serde_json::from_slice(bytes).with_context(|| {
+        format!(
+            "{from}: not a configuration dump; save one with `gwctl config all -o json` or from \
+             /config_dump"
+        )
     })?;
-    let format = alone.version.format;
+    let format = dump.version.format;
     if format != Version::FORMAT {
         bail!(
-            "{from}: a dump of form {format}, written by version {}; this gwctl reads form {}: use \
-             the gwctl of that version",
-            alone.version.gateway,
+            "{from}: unsupported dump format {format}, written by version {}; this gwctl reads \
+             format {}: use the gwctl of that version",
+            dump.version.gateway,
             Version::FORMAT
         );
     }
-    serde_json::from_slice(bytes).with_context(|| format!("{from}: a dump that is damaged"))
+    serde_json::from_slice(bytes).with_context(|| format!("{from}: the dump is corrupt"))
 }
 
-const NOWHERE: &str = "which gateway? name one that can be reached from here with \
-    --local[=HOST:PORT], or a saved dump with --file";
+const SOURCE_REQUIRED: &str = "no gateway given; use --local[=HOST:PORT] for the admin server of a \
+    running one, or --file for a saved dump";
 
 #[cfg(test)]
 mod tests {
     use super::decode;
 
     #[test]
-    fn what_is_no_dump_is_refused_with_what_to_do() {
+    fn an_invalid_dump_is_rejected_with_advice() {
         for (text, expected) in [
             ("", "not a configuration dump"),
             ("[]", "not a configuration dump"),
@@ -191,13 +197,13 @@ mod tests {
             ),
             (
                 r#"{"version":{"gateway":"0.1.0","format":1},"routes":7}"#,
-                "damaged",
+                "corrupt",
             ),
         ] {
             let error = decode(text.as_bytes(), "dump.json").expect_err(text);
             assert!(format!("{error:#}").contains(expected), "{error:#}");
         }
         let whole = r#"{"version":{"gateway":"0.1.0","format":1},"novel":true}"#;
-        decode(whole.as_bytes(), "dump.json").expect("a field of a newer version is passed over");
+        decode(whole.as_bytes(), "dump.json").expect("an unknown field is ignored");
     }
 }

@@ -1,11 +1,11 @@
-//! Columns, two spaces apart, as kubectl prints them.
+//! Aligned columns, two spaces apart, as kubectl prints them.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use crate::output::shown;
 
-/// Rows under a heading.
+/// Rows under a heading row.
 #[derive(Debug)]
 pub(crate) struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
@@ -19,7 +19,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         }
     }
 
-    /// Adds a row; what is empty is shown as `-`.
+    /// Adds a row; empty cells are printed as `-`.
     pub(crate) fn row(&mut self, cells: [String; COLUMNS]) {
         let cells = cells.map(|cell| {
             if cell.is_empty() {
@@ -31,14 +31,14 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.push(cells);
     }
 
-    /// Sorts the rows by their cells, the first column first.
+    /// Sorts the rows, by the first column first.
     pub(crate) fn sort(&mut self) {
         if let Some((_, rows)) = self.rows.split_first_mut() {
             rows.sort();
         }
     }
 
-    /// Writes it. The last column is not padded.
+    /// Writes all lines.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for line in self.lines() {
             writeln!(out, "{line}")?;
@@ -46,7 +46,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         Ok(())
     }
 
-    /// Its lines, the heading first.
+    /// The lines, heading first, without trailing spaces.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut widths = [0; COLUMNS];
         for row in &self.rows {

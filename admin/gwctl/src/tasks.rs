@@ -1,4 +1,4 @@
-//! `gwctl tasks`: what every thread is at.
+//! `gwctl tasks`: running tasks per thread.
 
 use std::io::Write;
 
@@ -10,10 +10,10 @@ use crate::output;
 use crate::source::Source;
 use crate::table::Table;
 
-/// Prints the tasks of every thread, children below their parents.
+/// Prints the tasks of each thread, children indented below their parents.
 ///
 /// # Errors
-/// The gateway cannot be asked.
+/// The gateway is unreachable, or its response invalid.
 pub(crate) fn run(args: &TasksArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     let tasks: Tasks = source.json(args.resource.as_ref(), "/debug/tasks")?;
     match args.output {
@@ -29,7 +29,7 @@ fn write(tasks: &Tasks, out: &mut dyn Write) -> Result<()> {
         let thread = format!("shard {}", shard.id);
         if shard.stuck {
             let since = format!("{}ms", shard.heartbeat_ms);
-            let detail = "no answer within 100 ms; its last sign of life is that old".to_owned();
+            let detail = "no response within 100 ms; SINCE is its last heartbeat".to_owned();
             let (none, stuck) = (String::new(), "STUCK".to_owned());
             table.row([thread, none.clone(), stuck, since, none, detail]);
             continue;

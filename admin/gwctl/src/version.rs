@@ -1,4 +1,4 @@
-//! `gwctl version`: this tool's, and the gateway's where one is named.
+//! `gwctl version`: versions of gwctl and, where a source is given, of the gateway.
 
 use std::io::Write;
 
@@ -9,17 +9,13 @@ use crate::source::Source;
 /// Prints the versions.
 ///
 /// # Errors
-/// A gateway is named that cannot be asked.
+/// A source is given but cannot be read.
 pub(crate) fn run(source: &Source, out: &mut dyn Write) -> Result<()> {
-    writeln!(out, "gwctl    {}", env!("CARGO_PKG_VERSION"))?;
-    if source.is_somewhere() {
+    writeln!(out, "gwctl          {}", env!("CARGO_PKG_VERSION"))?;
+    if source.is_specified() {
         let version = source.dump()?.version;
-        writeln!(out, "gateway  {}", version.gateway)?;
-        writeln!(
-            out,
-            "configuration in force: number {}",
-            version.configuration
-        )?;
+        writeln!(out, "gateway        {}", version.gateway)?;
+        writeln!(out, "configuration  {}", version.configuration)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Replays the committed fuzz corpora: whatever once broke a check may not break it again.
+//! Replays the committed fuzz corpora, so that crashes that were fixed stay fixed.
 
 use std::path::Path;
 

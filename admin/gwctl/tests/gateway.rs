@@ -1,4 +1,4 @@
-//! `gwctl` against the real gateway: every command that asks one.
+//! Every `gwctl` command that queries a gateway, against the real binary.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ use self::port::Ports;
 #[path = "../../../proxy/tests/support/port.rs"]
 mod port;
 
-/// A gateway with a service of two endpoints, and one that nobody answers for.
+/// A gateway with a live backend, a backend without a listener, and a Service.
 struct Gateway {
     process: Child,
     /// The address of its admin server.
@@ -87,7 +87,7 @@ impl Gateway {
         }
     }
 
-    /// What a command line prints, and its exit code.
+    /// Runs a command line; returns its exit code, stdout and stderr.
     fn gwctl(&self, line: &str) -> (Option<i32>, String, String) {
         let line = line.replace("SECURE", &self.secure.to_string());
         let line = line.replace("PORT", &self.port.to_string());
@@ -106,14 +106,14 @@ impl Gateway {
         )
     }
 
-    fn says(&self, line: &str) -> String {
+    fn stdout(&self, line: &str) -> String {
         let (code, out, err) = self.gwctl(line);
         assert_eq!(code, Some(0), "{line}: {err}");
         out
     }
 
     fn trace(&self, line: &str) -> Vec<Event> {
-        let out = self.says(&format!("trace --raw {line}"));
+        let out = self.stdout(&format!("trace --raw {line}"));
         let events = out.lines().map(serde_json::from_str);
         events
             .collect::<Result<_, _>>()
@@ -128,13 +128,12 @@ impl Drop for Gateway {
     }
 }
 
-/// The gateway beside our own binary. Tests of the whole workspace have built it; where ours alone
-/// are run, an old one will do, and where there is none it is built.
+/// The gateway binary beside `gwctl`. Workspace tests have built it; it is built here where it is missing.
 fn binary() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_BIN_EXE_gwctl")).with_file_name("gateway");
     if !path.exists() {
         let mut cargo = Command::new(env!("CARGO"));
-        // What cargo says of our own package would make it build everything again.
+        // Cargo's variables for our package would invalidate its build cache.
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PKG")) {
             cargo.env_remove(name);
         }
@@ -147,7 +146,7 @@ fn binary() -> PathBuf {
     path
 }
 
-/// Answers every request with 200 and `hello`.
+/// An origin that responds to every request with 200 and `hello`.
 fn origin() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
@@ -167,7 +166,7 @@ fn origin() -> u16 {
     port
 }
 
-/// The listener's certificate, which vouches for itself.
+/// A Secret with the listener's self-signed certificate.
 fn secret(pair: &rcgen::CertifiedKey<rcgen::KeyPair>) -> String {
     let indented = |pem: String| pem.replace('\n', "\n    ");
     format!(
@@ -235,7 +234,7 @@ fn status(events: &[Event]) -> Option<u16> {
 }
 
 #[test]
-fn a_traced_request_is_told_from_its_beginning_to_its_end() {
+fn a_trace_covers_a_request_from_start_to_finish() {
     let gateway = Gateway::start();
     let events = gateway.trace("gateway/edge --port PORT -- http://shop.example/a?b");
     assert!(matches!(events[0].message, Message::RequestStarted { .. }));
@@ -249,10 +248,10 @@ fn a_traced_request_is_told_from_its_beginning_to_its_end() {
         "{events:?}"
     );
 
-    let text = gateway.says("trace --port PORT -X DELETE -- shop.example/dead");
+    let text = gateway.stdout("trace --port PORT -X DELETE -- shop.example/dead");
     assert!(text.contains("DELETE shop.example/dead"), "{text}");
     assert!(text.contains("503"), "{text}");
-    let text = gateway.says("trace --port PORT -- http://elsewhere.test/");
+    let text = gateway.stdout("trace --port PORT -- http://elsewhere.test/");
     assert!(text.contains("404"), "{text}");
     assert!(text.contains("listener  none"), "{text}");
 }
@@ -268,15 +267,15 @@ fn a_request_over_tls_is_traced() {
     for (line, expected) in [
         (
             "--port SECURE --cacert OWN -- https://other.example/",
-            "--cacert FILE names who signed",
+            "Trust its CA with --cacert FILE",
         ),
         (
             "--port PORT -k -- https://shop.example/",
-            "is it a listener of HTTPS?",
+            "is it an HTTPS listener?",
         ),
         (
             "--port SECURE --cacert FILE -- https://shop.example/",
-            "--cacert FILE, or use -k",
+            "skip verification with -k",
         ),
     ] {
         let (code, out, err) = gateway.gwctl(&format!("trace {line}"));
@@ -286,7 +285,7 @@ fn a_request_over_tls_is_traced() {
 }
 
 #[test]
-fn a_trace_catches_no_other_request() {
+fn a_trace_with_a_url_shows_only_its_own_request() {
     let gateway = Gateway::start();
     let port = gateway.port;
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -306,7 +305,7 @@ fn a_trace_catches_no_other_request() {
         });
         assert_eq!(paths.collect::<Vec<_>>(), ["/ours"]);
     }
-    // Without a request of its own, it takes what comes.
+    // Without a URL, it traces the next request.
     for line in ["--next", "gateway/edge"] {
         let events = gateway.trace(line);
         assert_eq!(status(&events), Some(200), "{line}");
@@ -316,14 +315,14 @@ fn a_trace_catches_no_other_request() {
 }
 
 #[test]
-fn a_trace_that_cannot_be_says_why() {
+fn a_trace_that_fails_says_why() {
     let gateway = Gateway::start();
     let ports = Ports::free(1);
     let unused = ports[0];
     for (line, expected) in [
         (
             format!("trace --port {unused} -- http://shop.example/"),
-            "no listener answers",
+            "cannot connect to a listener",
         ),
         (
             format!("trace edge --port {unused} -- http://h/"),
@@ -331,7 +330,7 @@ fn a_trace_that_cannot_be_says_why() {
         ),
         (
             "trace nobody --port PORT -- http://h/".to_owned(),
-            "no Gateway default/nobody",
+            "Gateway default/nobody is not loaded",
         ),
         ("trace --next --timeout 100ms".to_owned(), "within 100ms"),
     ] {
@@ -342,9 +341,9 @@ fn a_trace_that_cannot_be_says_why() {
 }
 
 #[test]
-fn a_gateway_is_asked_by_its_unix_socket() {
+fn an_admin_server_on_a_unix_socket_is_reachable() {
     let gateway = Gateway::start_at(|_, folder| format!("unix:{}/admin.sock", folder.display()));
-    assert!(gateway.says("tasks").contains("shard 1"));
+    assert!(gateway.stdout("tasks").contains("shard 1"));
     let events = gateway.trace("--port PORT -- shop.example/");
     assert_eq!(status(&events), Some(200), "{events:?}");
     let nobody = gateway.admin.clone() + "t";
@@ -352,16 +351,16 @@ fn a_gateway_is_asked_by_its_unix_socket() {
         .args(["memory", "--local", &nobody])
         .output()
         .expect("it runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(
-        told.contains(&format!("no gateway answers at {nobody}")),
-        "{told}"
+        error.contains(&format!("cannot connect to {nobody}")),
+        "{error}"
     );
 }
 
 #[test]
-fn what_is_loaded_is_shown() {
+fn each_command_shows_the_loaded_configuration() {
     let gateway = Gateway::start();
     for (line, expected) in [
         ("config all edge", "HTTPRoute/default/shop rule 0"),
@@ -370,7 +369,7 @@ fn what_is_loaded_is_shown() {
         ("config routes", "/dead"),
         ("config listeners", "*.example"),
         ("config policies", "KIND"),
-        ("config diff --config FILE", "nothing would change"),
+        ("config diff --config FILE", "no changes"),
         ("config backends -n default", "Backend  dead"),
         ("log", "current log level is "),
         ("log gateway/edge", "current log level is "),
@@ -378,24 +377,24 @@ fn what_is_loaded_is_shown() {
         ("tasks edge", "shard 1"),
         ("tasks -n default", "shard 1"),
         ("memory gtw/edge", "heap profile  sampling"),
-        ("version", "configuration in force: number"),
+        ("version", "configuration  1"),
         ("check FILE", "2 listeners and 6 rules would be served"),
     ] {
-        let text = gateway.says(line);
+        let text = gateway.stdout(line);
         assert!(text.contains(expected), "{line}: {text}");
     }
     let (code, _, err) = gateway.gwctl("log --level info=loud");
     assert_eq!(code, Some(1), "{err}");
     assert!(
-        gateway.says("log").contains("warn"),
+        gateway.stdout("log").contains("warn"),
         "the level in force is unchanged"
     );
-    let heap = gateway.says("profile heap edge --flamegraph -o - --timeout 5m");
+    let heap = gateway.stdout("profile heap edge --flamegraph -o - --timeout 5m");
     assert!(heap.contains("<svg"), "{heap:.100}");
 }
 
 #[test]
-fn a_gateway_that_is_not_loaded_is_told_from_those_that_are() {
+fn selecting_a_gateway_that_is_not_loaded_lists_those_that_are() {
     let gateway = Gateway::start();
     for command in [
         "config all",
@@ -414,18 +413,18 @@ fn a_gateway_that_is_not_loaded_is_told_from_those_that_are() {
             };
             let (code, out, err) = gateway.gwctl(&line);
             assert_eq!((code, out.as_str()), (Some(1), ""), "{line}: {err}");
-            assert!(err.contains("there are: default/edge"), "{line}: {err}");
+            assert!(err.contains("loaded are: default/edge"), "{line}: {err}");
         }
     }
 }
 
 #[test]
-fn what_would_change_is_shown() {
+fn a_diff_shows_the_changes() {
     let gateway = Gateway::start();
     let yaml = fs::read_to_string(&gateway.file).expect("our file");
     let other = gateway.file.with_file_name("other.yaml");
     fs::write(&other, yaml.replace("/dead", "/gone")).expect("a file");
-    let text = gateway.says(&format!("config diff --config {}", other.display()));
+    let text = gateway.stdout(&format!("config diff --config {}", other.display()));
     assert!(text.contains("~ route HTTPRoute/default/shop/1"), "{text}");
     assert!(text.contains("/gone"), "{text}");
 
@@ -436,9 +435,9 @@ fn what_would_change_is_shown() {
     fs::write(&more, shops).expect("a file");
     let diff = |namespace| {
         let more = more.display();
-        gateway.says(&format!("config diff -n {namespace} --config FILE {more}"))
+        gateway.stdout(&format!("config diff -n {namespace} --config FILE {more}"))
     };
-    assert_eq!(diff("default"), "nothing would change\n");
+    assert_eq!(diff("default"), "no changes\n");
     let text = diff("shops");
     assert!(
         text.contains("+ listener Gateway/shops/edge/http"),
@@ -447,10 +446,10 @@ fn what_would_change_is_shown() {
     assert!(!text.contains("default/"), "{text}");
 
     let saved = gateway.file.with_file_name("saved.json");
-    fs::write(&saved, gateway.says("config all -o json")).expect("a file");
+    fs::write(&saved, gateway.stdout("config all -o json")).expect("a file");
     let saved = saved.display();
-    let diff = gateway.says(&format!("config diff --file {saved}"));
-    assert_eq!(diff, "nothing would change\n");
+    let diff = gateway.stdout(&format!("config diff --file {saved}"));
+    assert_eq!(diff, "no changes\n");
     let dump = fs::read_to_string(saved.to_string()).expect("our file");
     assert!(dump.contains("EndpointSlice/default/pods-1"), "{dump}");
 }

@@ -1,4 +1,4 @@
-//! Servers that are none, or mean ill: `gwctl` never hangs, and says what to do next.
+//! Servers that are broken, malicious or no admin servers: `gwctl` never hangs, and says what to do next.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a run came to.
+/// The result of a run.
 struct Run {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-/// Runs a command line, and fails where it takes longer than any wait that is asked for.
+/// Runs a command line; panics where it takes much longer than its timeout.
 fn gwctl(line: &str) -> Run {
     let started = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
@@ -30,7 +30,7 @@ fn gwctl(line: &str) -> Run {
     }
 }
 
-/// A server that does this with every connection, once a request's head is there.
+/// A server that calls `answer` with each connection after the request's head.
 fn server(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
@@ -54,7 +54,7 @@ fn server(answer: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     address
 }
 
-/// Writes a text, and the second one again and again until the client has left.
+/// Writes `first`, then `again` repeatedly until the client disconnects.
 fn forever(stream: &mut TcpStream, first: &str, again: &str, pause: Duration) {
     let mut text = first;
     while stream.write_all(text.as_bytes()).is_ok() {
@@ -66,13 +66,13 @@ fn forever(stream: &mut TcpStream, first: &str, again: &str, pause: Duration) {
 const PAUSE: Duration = Duration::from_millis(10);
 const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: ready\n\n";
 
-fn hear_nothing(mut stream: TcpStream) {
+fn read_forever(mut stream: TcpStream) {
     let _ = stream.read_to_end(&mut Vec::new());
 }
 
 #[test]
-fn a_server_that_never_answers_is_not_waited_for() {
-    let address = server(hear_nothing);
+fn a_server_that_never_responds_runs_into_the_timeout() {
+    let address = server(read_forever);
     for command in [
         "config all",
         "config backends",
@@ -93,7 +93,7 @@ fn a_server_that_never_answers_is_not_waited_for() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
+fn a_pipe_without_a_writer_runs_into_the_timeout() {
     let folder = tempfile::tempdir().expect("a folder");
     let pipe = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&pipe).status();
@@ -111,25 +111,26 @@ fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it runs");
-        // Its end would be one of the wait.
+        // Dropping it would be an end of file.
         let _silent = running.stdin.take();
         let until = Instant::now() + Duration::from_secs(20);
         while running.try_wait().expect("a child").is_none() {
             if Instant::now() > until {
                 let _ = running.kill();
-                panic!("{line}: still waits");
+                panic!("{line}: still waiting");
             }
             thread::sleep(PAUSE);
         }
         let output = running.wait_with_output().expect("its output");
         assert_eq!(output.status.code(), Some(1), "{line}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("did not end within 200ms"), "{line}: {said}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("no end of file from"), "{line}: {error}");
+        assert!(error.contains("within 200ms"), "{line}: {error}");
     }
 }
 
 #[test]
-fn a_server_that_trickles_is_not_waited_for() {
+fn a_slow_response_runs_into_the_timeout() {
     let heads = server(|mut stream| forever(&mut stream, "HTTP/1.1 200 OK\r\n", "a: b\r\n", PAUSE));
     let bodies = server(|mut stream| {
         let head = "HTTP/1.1 200 OK\r\n\r\n{\"version\":";
@@ -145,12 +146,12 @@ fn a_server_that_trickles_is_not_waited_for() {
 }
 
 #[test]
-fn a_trace_that_never_begins_or_ends_is_given_up() {
+fn a_trace_that_never_starts_or_ends_runs_into_the_timeout() {
     let silent = server(|mut stream| forever(&mut stream, EVENTS, ": keepalive\n\n", PAUSE));
     let run = gwctl(&format!("trace --next --local={silent} --timeout 300ms"));
     assert_eq!(run.code, Some(1));
     assert!(
-        run.err.contains("saw no such request within 300ms"),
+        run.err.contains("no matching request within 300ms"),
         "{}",
         run.err
     );
@@ -165,17 +166,17 @@ fn a_trace_that_never_begins_or_ends_is_given_up() {
     ));
     assert_eq!(run.code, Some(1));
     assert_eq!(run.out, "{\"message\":{\"type\":\"novel\"}}\n");
-    assert!(run.err.contains("did not end in time"), "{}", run.err);
+    assert!(run.err.contains("timed out"), "{}", run.err);
     let run = gwctl(&format!("trace --next --local={endless} --timeout 300ms"));
     assert!(
-        run.out.contains("novel (of a newer version)"),
+        run.out.contains("novel (unknown event type)"),
         "{}",
         run.out
     );
 }
 
 #[test]
-fn a_flood_of_events_is_cut_off() {
+fn a_flood_of_events_is_rejected() {
     let flood = server(|mut stream| {
         let event = "data: {\"message\":{\"type\":\"novel\"}}\n\n".repeat(100);
         forever(&mut stream, EVENTS, &event, Duration::ZERO);
@@ -192,7 +193,7 @@ fn a_flood_of_events_is_cut_off() {
 }
 
 #[test]
-fn what_is_no_admin_server_is_named_so() {
+fn an_unexpected_response_asks_for_the_address_of_an_admin_server() {
     let html = "HTTP/1.1 200 OK\r\n\r\n<html>";
     let no_event = format!("{EVENTS}data: <html>\n\n");
     let busy = "HTTP/1.1 409 Conflict\r\n\r\n{\"error\":\"busy\"}";
@@ -200,11 +201,11 @@ fn what_is_no_admin_server_is_named_so() {
         (
             "220 mail.example ESMTP\r\n",
             "config all",
-            "does not speak HTTP",
+            "no HTTP response",
         ),
-        ("", "memory", "does not speak HTTP"),
+        ("", "memory", "no HTTP response"),
         (html, "config all", "not a configuration dump"),
-        (html, "tasks", "is it one?"),
+        (html, "tasks", "unexpected response"),
         (html, "log", "is not a log level"),
         (html, "profile heap -o -", "is not a profile"),
         (html, "profile heap --flamegraph -o -", "is not a profile"),
@@ -213,9 +214,9 @@ fn what_is_no_admin_server_is_named_so() {
             "log",
             "of the same version",
         ),
-        (&no_event, "trace --next", "is no trace"),
-        (html, "trace --next", "ended the trace before it began"),
-        (busy, "trace --next", "409 Conflict): busy"),
+        (&no_event, "trace --next", "is not a trace"),
+        (html, "trace --next", "closed the trace before it started"),
+        (busy, "trace --next", "409 Conflict: busy"),
     ] {
         let answer = answer.to_owned();
         let address = server(move |mut stream| drop(stream.write_all(answer.as_bytes())));
@@ -226,11 +227,11 @@ fn what_is_no_admin_server_is_named_so() {
 }
 
 #[test]
-fn a_request_that_no_trace_tells_of_is_said_to_be_elsewhere() {
+fn a_response_without_a_trace_explains_which_gateway_may_have_sent_it() {
     let admin = server(|mut stream| forever(&mut stream, EVENTS, ": keepalive\n\n", PAUSE));
     for (status, expected) in [
         ("204 No Content", "not from this gateway"),
-        // It may be the gateway's own, which refuses before it traces.
+        // May come from this gateway, which rejects malformed requests before tracing.
         ("417 Expectation Failed", "gateway_refused_total"),
     ] {
         let other = server(move |mut stream| {
@@ -247,7 +248,7 @@ fn a_request_that_no_trace_tells_of_is_said_to_be_elsewhere() {
 }
 
 #[test]
-fn an_output_that_takes_no_more_is_no_panic() {
+fn a_full_output_device_is_an_error_without_a_panic() {
     for (line, code) in [("completion bash", 1), ("check /nowhere", 1)] {
         let full = File::options().write(true).open("/dev/full");
         let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
@@ -256,26 +257,26 @@ fn an_output_that_takes_no_more_is_no_panic() {
             .output()
             .expect("it runs");
         assert_eq!(output.status.code(), Some(code), "{line}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.starts_with("error: "), "{line}: {said}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.starts_with("error: "), "{line}: {error}");
     }
 }
 
 #[test]
-fn errors_have_their_codes() {
+fn exit_codes_tell_usage_errors_from_failures() {
     let unused = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = unused.local_addr().expect("its address");
     drop(unused);
     for (line, code, expected) in [
         ("config", 2, "Usage"),
-        ("config all --file a --file b", 2, "one place"),
+        ("config all --file a --file b", 2, "only one source"),
         ("config diff --file a", 2, "--config FILE"),
         ("profile cpu --seconds 0", 2, "1..=300"),
         ("config all", 1, "--local"),
-        ("config all --file /nowhere", 1, "cannot be opened"),
+        ("config all --file /nowhere", 1, "cannot open /nowhere"),
         ("trace --file a --next", 1, "--local=HOST:PORT"),
         ("config all --local=nowhere", 1, "HOST:PORT"),
-        ("check /nowhere", 1, "cannot be read"),
+        ("check /nowhere", 1, "cannot read /nowhere"),
         ("check /dev/zero", 1, "not a regular file"),
     ] {
         let run = gwctl(line);
@@ -284,5 +285,5 @@ fn errors_have_their_codes() {
     }
     let run = gwctl(&format!("memory --local={address}"));
     assert_eq!(run.code, Some(1));
-    assert!(run.err.contains("is it running"), "{}", run.err);
+    assert!(run.err.contains("is the gateway running"), "{}", run.err);
 }

@@ -32,16 +32,16 @@ async function openFirst(page) {
 
 async function traceOne(page, it) {
   await page.getByRole("button", { name: "Start" }).click();
-  await page.getByText("Armed").waitFor();
+  await page.getByText("Active").waitFor();
   await it.asks("/", { headers: { host: "shop.example.com" } });
-  await page.getByText("The trace is over").waitFor();
+  await page.getByText("Trace finished").waitFor();
   for (const summary of await page.locator("main summary").all()) await summary.click();
 }
 
 async function drawHeap(page) {
   await page.getByRole("button", { name: "Profile heap" }).click();
   await page.getByRole("heading", { name: "Functions" }).waitFor();
-  await page.getByLabel("Mark", { exact: true }).fill("main");
+  await page.getByLabel("Highlight", { exact: true }).fill("main");
 }
 
 let heap;

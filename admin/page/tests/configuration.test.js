@@ -24,7 +24,7 @@ test("the overview says that it is ready, and counts what is loaded", async (t) 
   const it = await gateway(t, everything);
   const page = await visit(t, it);
   await page.getByRole("status").getByText("Ready", { exact: true }).waitFor();
-  await page.getByText("Traffic may come").waitFor();
+  await page.getByText("The configuration is loaded").waitFor();
   for (const [list, noun] of [
     ["routes", "rules"],
     ["listeners", "listeners"],
@@ -149,11 +149,11 @@ test("backends show what requests made of them", async (t) => {
   await row("shop/dead")
     .getByText(/Failing|Ejected/)
     .waitFor();
-  await page.getByLabel("Only what is not healthy").check();
+  await page.getByLabel("Only unhealthy").check();
   assert.equal((await rows(page)).length, 1);
 
   // It is shown as it changes, without loading the page again.
-  await page.getByLabel("Only what is not healthy").uncheck();
+  await page.getByLabel("Only unhealthy").uncheck();
   await send("shop.example.com", "/");
   await row("shop/legacy").getByRole("cell", { name: "8", exact: true }).waitFor();
 });
@@ -258,7 +258,7 @@ test("5 000 rules are paged, searched and sorted", async (t) => {
   await page.getByRole("link", { name: "default/route-471/1" }).click();
   await page.getByRole("complementary").getByText("/p4711", { exact: true }).waitFor();
   await page.getByLabel("Search rules").fill("no such rule");
-  await page.getByText("No rule matches.").waitFor();
+  await page.getByText("No matching rules.").waitFor();
 });
 
 test("an empty gateway says what to do", async (t) => {

@@ -17,7 +17,7 @@ async function filterInForce(it) {
 test("the log level is shown and set", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#logging", expected: ["400"] });
-  const shown = page.getByLabel("Filter in force:");
+  const shown = page.getByLabel("Current filter:");
   await until(
     "the filter is shown",
     async () => (await shown.innerText()) === (await filterInForce(it)),
@@ -73,7 +73,7 @@ test("memory is what the kernel says", async (t) => {
   const part = (title) => page.getByRole("heading", { name: title }).locator("..").innerText();
   const text = await part("Process");
   assert.match(text, /resident\s+\d+(\.\d)? MiB/);
-  assert.match(text, new RegExp(`descriptors\\s+\\d+ of ${process.maxFds.toLocaleString("en")}`));
+  assert.match(text, new RegExp(`file descriptors\\s+\\d+ of ${process.maxFds.toLocaleString("en")}`));
   assert.ok((await part("Allocator")).includes(allocator.name));
 });
 
@@ -95,7 +95,7 @@ function recordFiles() {
 test("a heap profile becomes a flame graph, walked by keys", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#profiles" });
-  await page.getByText("No profile is taken yet.").waitFor();
+  await page.getByText("No profile recorded yet.").waitFor();
   await page.evaluate(recordFiles);
   await page.getByRole("button", { name: "Profile heap" }).click();
   const graph = page.getByRole("group", { name: /Flame graph/ });
@@ -115,7 +115,7 @@ test("a heap profile becomes a flame graph, walked by keys", async (t) => {
   await page.keyboard.press("Escape");
   await until("it is zoomed out", async () => (await focused()).startsWith("all,"));
 
-  await page.getByLabel("Mark", { exact: true }).fill("main");
+  await page.getByLabel("Highlight", { exact: true }).fill("main");
   await until("some are marked", async () => (await page.locator(".frame.marked").count()) > 0);
   await page.getByLabel("Show", { exact: true }).selectOption({ label: "bytes ever allocated" });
   await page.getByRole("heading", { name: "Functions" }).waitFor();
@@ -138,7 +138,7 @@ test("a CPU profile is taken while requests are served, one at a time", async (t
   await page.getByRole("button", { name: "Profile CPU" }).click();
   await page.getByText(/^Sampling for 5 seconds/).waitFor();
   await page.getByRole("group", { name: /Flame graph/ }).waitFor();
-  const table = page.getByRole("region", { name: "The heaviest functions" });
+  const table = page.getByRole("region", { name: "Top functions" });
   assert.ok((await table.getByRole("row").count()) > 2);
 
   const other = it.admin("/debug/pprof/profile?seconds=300").catch(() => undefined);
@@ -229,6 +229,6 @@ test("draining shows, and so does that nobody answers any more", async (t) => {
   await page.getByText("requests under way are finished").waitFor();
   it.stop();
   await held;
-  await state.getByText("No answer").waitFor();
-  await page.getByRole("alert").getByText("Check that the gateway runs").waitFor();
+  await state.getByText("Unreachable").waitFor();
+  await page.getByRole("alert").getByText("Check that the gateway is running").waitFor();
 });

@@ -45,7 +45,7 @@ test("the skip link leads past the navigation", async (t) => {
   const it = await gateway(t, everything);
   const page = await visit(t, it, { hash: "#routes" });
   await page.getByRole("link", { name: "shop/cart/0" }).first().waitFor();
-  assert.deepEqual(await tabTo(page, "Skip to the content"), ["Skip to the content"]);
+  assert.deepEqual(await tabTo(page, "Skip to content"), ["Skip to content"]);
   await page.keyboard.press("Enter");
   assert.deepEqual(await tabTo(page, "Search rules"), ["Search rules"]);
 });
@@ -56,7 +56,7 @@ test("the focus goes through the page in the order of reading", async (t) => {
   await page.getByRole("link", { name: "secure" }).waitFor();
   const passed = await tabTo(page, "Search listeners");
   assert.deepEqual(passed, [
-    "Skip to the content",
+    "Skip to content",
     "Gateway",
     "Pause updates",
     ...["Overview", "Routes", "Listeners", "Backends", "Policies", "Certificates"],
@@ -104,10 +104,10 @@ test("a request is traced", async (t) => {
   await page.keyboard.type("shop.example.com");
   await tabTo(page, "Start");
   await page.keyboard.press("Enter");
-  await page.getByText("Armed: waiting for a request or connection.").waitFor();
+  await page.getByText("Active: waiting for a request or connection.").waitFor();
   assert.equal((await focus(page)).words, "Stop");
   await it.asks("/", { headers: { host: "shop.example.com" } });
-  await page.getByText("The trace is over: 1 request.").waitFor();
+  await page.getByText("Trace finished: 1 request.").waitFor();
   await until("the focus is back", async () => (await focus(page)).words === "Start");
   await tabTo(page, "HTTPRoute/shop/cart/1");
 });

@@ -1,4 +1,4 @@
-//! `/config_dump`: what the proxy is told, and how it fares, streamed one resource at a time.
+//! `/config_dump`: the configuration with the state of endpoints, streamed one resource at a time.
 
 use std::borrow::Borrow;
 use std::io::{self, Write};
@@ -8,34 +8,34 @@ use admin_types::dump;
 use serde::Serialize;
 use xds::model::Kind;
 
-use super::{Asked, Endpoint, READ};
+use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::certificates;
-use crate::handles::{Handles, View};
-use crate::live::{self, Live};
+use crate::handles::{ConfigView, Handles};
 use crate::query::Query;
-use crate::server::{Answer, ErrorForm, JSON, Refusal, made};
+use crate::response::{ErrorFormat, ErrorResponse, JSON, Response, streamed};
+use crate::upstreams::{self, UpstreamStats};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/config_dump",
     methods: READ,
     parameters: &["type", "name"],
-    usage: "GET /config_dump, with ?type=binds, listeners, routes, backends, workloads, services, \
-            policies or certificates for one list, ?type=runtime for how the proxy runs and where its \
-            configuration comes from, and &name=NAME or NAMESPACE/NAME for what has it in its key",
-    errors: ErrorForm::Json,
-    answer: |asked| Box::pin(answer(asked)),
+    usage: "GET /config_dump; ?type=binds, listeners, routes, backends, workloads, services, policies \
+            or certificates selects one list, ?type=runtime the state of the proxy and the source of \
+            its configuration, and &name=NAME or NAMESPACE/NAME the resources with it in their keys",
+    errors: ErrorFormat::Json,
+    handle: |request| Box::pin(handle(request)),
 };
 
-async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let filter = Filter::read(&asked.query).map_err(Refusal::bad_parameter)?;
-    let slot = asked.slot()?;
-    let handles = Arc::clone(&asked.shared.handles);
-    let live = if filter.wants_shards() {
-        live::gather(&handles).await
+async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let filter = Filter::parse(&request.query).map_err(ErrorResponse::bad_parameter)?;
+    let slot = request.slot()?;
+    let handles = Arc::clone(&request.context.handles);
+    let live = if filter.needs_shards() {
+        upstreams::gather(&handles.shards).await
     } else {
-        Live::default()
+        UpstreamStats::default()
     };
-    Ok(made(slot, JSON, asked.encoding, move |out| {
+    Ok(streamed(slot, JSON, request.encoding, move |out| {
         let view = (handles.view)();
         let mut writer = Writer { out, filter, live };
         writer.all(&handles, &view)
@@ -43,26 +43,26 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
 }
 
 const CERTIFICATES: &str = "certificates";
-/// No list: what stands before them.
+/// The part before the lists: runtime state and source.
 const RUNTIME: &str = "runtime";
 
-/// What of the configuration is wanted.
+/// The part of the dump that a request selects.
 pub(crate) struct Filter {
-    /// One list alone.
+    /// Only this list; None for all.
     list: Option<&'static str>,
-    /// What has these segments in its key; between slashes.
+    /// Only resources with these segments in their keys, as `/namespace/name/`; None for all.
     name: Option<String>,
 }
 
 impl Filter {
-    /// Reads it from the parameters.
-    pub(crate) fn read(query: &Query<'_>) -> Result<Self, String> {
+    /// Parses the query parameters.
+    pub(crate) fn parse(query: &Query<'_>) -> Result<Self, String> {
         let kinds = Kind::ALL.map(Kind::category);
         let lists: Vec<_> = kinds.into_iter().chain([CERTIFICATES, RUNTIME]).collect();
         let list = query.choice("type", &lists)?;
         let name = query.text("name");
         if name.is_some_and(str::is_empty) {
-            return Err("the name is empty".to_owned());
+            return Err("the parameter `name` is empty".to_owned());
         }
         Ok(Self {
             list,
@@ -70,18 +70,18 @@ impl Filter {
         })
     }
 
-    fn wants_list(&self, list: &str) -> bool {
-        self.list.is_none_or(|wanted| wanted == list)
+    fn includes_list(&self, list: &str) -> bool {
+        self.list.is_none_or(|selected| selected == list)
     }
 
-    /// Whether the shards have to be asked: how endpoints fare, and who does not answer.
-    fn wants_shards(&self) -> bool {
+    /// Whether the shards have to be queried, for the state of endpoints or for stuck shards.
+    fn needs_shards(&self) -> bool {
         [Kind::Backend.category(), Kind::Service.category(), RUNTIME]
             .iter()
-            .any(|list| self.wants_list(list))
+            .any(|list| self.includes_list(list))
     }
 
-    fn wants(&self, key: &str) -> bool {
+    fn includes(&self, key: &str) -> bool {
         self.name
             .as_ref()
             .is_none_or(|name| format!("/{key}/").contains(name))
@@ -91,11 +91,11 @@ impl Filter {
 struct Writer<'a> {
     out: &'a mut dyn Write,
     filter: Filter,
-    live: Live,
+    live: UpstreamStats,
 }
 
 impl Writer<'_> {
-    fn all(&mut self, handles: &Handles, view: &View) -> io::Result<()> {
+    fn all(&mut self, handles: &Handles, view: &ConfigView) -> io::Result<()> {
         let version = dump::Version {
             gateway: env!("CARGO_PKG_VERSION").to_owned(),
             format: dump::Version::FORMAT,
@@ -103,7 +103,7 @@ impl Writer<'_> {
         };
         self.out.write_all(b"{\"version\":")?;
         serde_json::to_writer(&mut *self.out, &version)?;
-        if self.filter.wants_list(RUNTIME) {
+        if self.filter.includes_list(RUNTIME) {
             let mut runtime = (handles.runtime)();
             for shard in &mut runtime.shards {
                 shard.stuck = self.live.is_stuck(shard.id);
@@ -133,8 +133,8 @@ impl Writer<'_> {
         self.out.write_all(b"}\n")
     }
 
-    /// The endpoints of a service or backend, and how they fare.
-    fn endpoints(&self, view: &View, key: &str) -> Vec<dump::Endpoint> {
+    /// The endpoints of a service or backend with their state.
+    fn endpoints(&self, view: &ConfigView, key: &str) -> Vec<dump::Endpoint> {
         let found = (view.endpoints)(key).into_iter();
         let live = |(id, endpoint)| dump::Endpoint {
             live: self.live.endpoint(id),
@@ -148,20 +148,20 @@ impl Writer<'_> {
         Ok(serde_json::to_writer(&mut *self.out, value)?)
     }
 
-    /// A list of resources, each turned into JSON and forgotten.
+    /// Writes a list, converting one resource at a time.
     fn list<'m, K: Borrow<str> + 'm, V: 'm, D: Serialize>(
         &mut self,
         name: &str,
-        resources: impl IntoIterator<Item = (&'m K, &'m V)>,
+        resources: impl IntoIterator<Item = (&'m K, &'m Arc<V>)>,
         shown: impl Fn(&Self, &'m V) -> D,
     ) -> io::Result<()> {
-        if !self.filter.wants_list(name) {
+        if !self.filter.includes_list(name) {
             return Ok(());
         }
         write!(self.out, ",\n\"{name}\":[")?;
         let mut separator = "\n";
         for (key, resource) in resources {
-            if self.filter.wants(key.borrow()) {
+            if self.filter.includes(key.borrow()) {
                 self.out.write_all(separator.as_bytes())?;
                 let shown = shown(self, resource);
                 serde_json::to_writer(&mut *self.out, &shown)?;
@@ -172,12 +172,13 @@ impl Writer<'_> {
     }
 
     fn certificates(&mut self, certificates: &[dump::Certificate]) -> io::Result<()> {
-        if !self.filter.wants_list(CERTIFICATES) {
+        if !self.filter.includes_list(CERTIFICATES) {
             return Ok(());
         }
-        let wanted = |it: &&dump::Certificate| it.used_by.iter().any(|key| self.filter.wants(key));
-        let wanted: Vec<_> = certificates.iter().filter(wanted).collect();
-        self.value(CERTIFICATES, &wanted)
+        let is_selected =
+            |it: &&dump::Certificate| it.used_by.iter().any(|key| self.filter.includes(key));
+        let selected: Vec<_> = certificates.iter().filter(is_selected).collect();
+        self.value(CERTIFICATES, &selected)
     }
 }
 
@@ -186,9 +187,9 @@ mod tests {
     use super::Filter;
 
     #[test]
-    fn names_are_whole_segments_of_keys() {
+    fn names_match_whole_segments_of_keys() {
         let key = "HTTPRoute/shop/cart/0/Gateway/infra/web/http";
-        for (name, wanted) in [
+        for (name, selected) in [
             ("cart", true),
             ("shop/cart", true),
             ("HTTPRoute/shop/cart", true),
@@ -201,7 +202,7 @@ mod tests {
                 list: None,
                 name: Some(format!("/{name}/")),
             };
-            assert_eq!(filter.wants(key), wanted, "{name}");
+            assert_eq!(filter.includes(key), selected, "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `/debug/pprof/profile`: where CPU time goes for the next seconds.
+//! `/debug/pprof/profile`: a CPU profile of the next seconds.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Asked, Endpoint};
+use super::handler::{Endpoint, EndpointRequest};
 use crate::limits::{
     PROFILE_FREQUENCY, PROFILE_FREQUENCY_DEFAULT, PROFILE_PAUSE, PROFILE_SECONDS,
     PROFILE_SECONDS_DEFAULT,
@@ -15,26 +15,26 @@ use crate::limits::{
 use crate::pprof::Format;
 use crate::pprof::cpu::{CpuProfile, CpuProfileError};
 use crate::query::Query;
-use crate::server::{Answer, Body, Encoding, ErrorForm, Refusal};
+use crate::response::{Body, Encoding, ErrorFormat, ErrorResponse, Response};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/debug/pprof/profile",
     methods: &[http::Method::GET],
     parameters: &["seconds", "frequency", "format"],
     usage: "GET /debug/pprof/profile?seconds=1..300&frequency=1..250&format=pprof|flamegraph",
-    errors: ErrorForm::Text,
-    answer: |asked| Box::pin(answer(asked)),
+    errors: ErrorFormat::Text,
+    handle: |request| Box::pin(handle(request)),
 };
 
-/// Samples are taken by a signal; names are looked up on a background thread. A client that leaves
-/// ends the profile.
-async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let Wanted {
+/// Samples are taken in a signal handler and symbolized on a background thread. Profiling stops where
+/// the client disconnects.
+async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let Parameters {
         time,
         frequency,
         format,
-    } = Wanted::read(&asked.query).map_err(Refusal::bad_parameter)?;
-    let slot = asked.slot()?;
+    } = Parameters::parse(&request.query).map_err(ErrorResponse::bad_parameter)?;
+    let slot = request.slot()?;
     let mut profile = CpuProfile::start(frequency).map_err(|error| refusal(&error))?;
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -42,32 +42,34 @@ async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
         profile.collect().map_err(|error| refusal(&error))?;
     }
     let sampled = profile.end().map_err(|error| refusal(&error))?;
-    let encoding = encoding(format, &asked);
+    let encoding = encoding(format, &request);
     let (reply, written) = oneshot::channel();
     slot.run(move || {
         let written = sampled.write(format);
-        // Nobody waits where the client has left.
+        // The receiver is gone where the client has disconnected.
         let _ = reply.send(written.map(|bytes| encoding.encode(bytes)));
     });
     let bytes = written
         .await
-        .map_err(|_| Refusal::failed("the thread that writes the profile ended"))?
-        .map_err(|error| Refusal::failed(format!("the profile cannot be written: {error}")))?;
+        .map_err(|_| ErrorResponse::failed("the thread that writes the profile has panicked"))?
+        .map_err(|error| {
+            ErrorResponse::failed(format!("the profile cannot be written: {error}"))
+        })?;
     let body = Body::Whole(Some(bytes.into()));
-    let answer = Answer::new(StatusCode::OK, format.content_type(), body).encoded(encoding);
-    Ok(attached(answer, "cpu", format))
+    let response = Response::new(StatusCode::OK, format.content_type(), body).encoded(encoding);
+    Ok(attached(response, "cpu", format))
 }
 
-/// What is asked for.
-pub(crate) struct Wanted {
+/// The query parameters.
+pub(crate) struct Parameters {
     time: Duration,
     frequency: u32,
     format: Format,
 }
 
-impl Wanted {
-    /// Reads it from the parameters.
-    pub(crate) fn read(query: &Query<'_>) -> Result<Self, String> {
+impl Parameters {
+    /// Parses the query parameters.
+    pub(crate) fn parse(query: &Query<'_>) -> Result<Self, String> {
         let seconds = query.number("seconds", PROFILE_SECONDS)?;
         let frequency = query.number("frequency", PROFILE_FREQUENCY)?;
         Ok(Self {
@@ -78,29 +80,29 @@ impl Wanted {
     }
 }
 
-fn refusal(error: &CpuProfileError) -> Refusal {
+fn refusal(error: &CpuProfileError) -> ErrorResponse {
     match error {
-        CpuProfileError::Busy => Refusal::conflict(error.to_string()),
-        CpuProfileError::Refused(_) => Refusal::failed(error.to_string()),
+        CpuProfileError::Busy => ErrorResponse::conflict(error.to_string()),
+        CpuProfileError::Refused(_) => ErrorResponse::failed(error.to_string()),
     }
 }
 
-/// The form that is asked for.
+/// The parameter `format`.
 pub(crate) fn format(query: &Query<'_>) -> Result<Format, String> {
     let named = query.choice("format", &["pprof", "flamegraph"])?;
-    Ok(named.and_then(Format::of).unwrap_or_default())
+    Ok(named.and_then(Format::parse).unwrap_or_default())
 }
 
-/// How a profile of this form is encoded: what is gzipped by its form stays as it is.
-pub(super) fn encoding(format: Format, asked: &Asked<'_>) -> Encoding {
+/// The content encoding of a profile: pprof is already compressed.
+pub(super) fn encoding(format: Format, request: &EndpointRequest<'_>) -> Encoding {
     match format {
         Format::Pprof => Encoding::Identity,
-        Format::FlameGraph => asked.encoding,
+        Format::FlameGraph => request.encoding,
     }
 }
 
-/// With a name for whoever saves it. A flame graph is to be looked at instead.
-pub(super) fn attached(answer: Answer, what: &str, format: Format) -> Answer {
+/// Adds a file name. Browsers save a profile and display a flame graph.
+pub(super) fn attached(response: Response, what: &str, format: Format) -> Response {
     let disposition = match format {
         Format::Pprof => "attachment",
         Format::FlameGraph => "inline",
@@ -110,7 +112,7 @@ pub(super) fn attached(answer: Answer, what: &str, format: Format) -> Answer {
         format.extension()
     );
     match HeaderValue::try_from(text) {
-        Ok(value) => answer.with(CONTENT_DISPOSITION, value),
-        Err(_) => answer,
+        Ok(value) => response.with(CONTENT_DISPOSITION, value),
+        Err(_) => response,
     }
 }

@@ -1,34 +1,34 @@
-//! `/debug/pprof/heap`: what allocated the memory that the process has used and still holds.
+//! `/debug/pprof/heap`: a heap profile, of all allocations since the start and of live ones.
 
 use std::sync::Arc;
 
 use super::cpu_profile::{attached, encoding, format};
-use super::{Asked, Endpoint, READ};
+use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::pprof::heap;
-use crate::server::{Answer, ErrorForm, Refusal, made};
+use crate::response::{ErrorFormat, ErrorResponse, Response, streamed};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/debug/pprof/heap",
     methods: READ,
     parameters: &["format"],
     usage: "GET /debug/pprof/heap?format=pprof|flamegraph",
-    errors: ErrorForm::Text,
-    answer: |asked| Box::pin(async move { answer(&asked) }),
+    errors: ErrorFormat::Text,
+    handle: |request| Box::pin(async move { handle(&request) }),
 };
 
-fn answer(asked: &Asked<'_>) -> Result<Answer, Refusal> {
-    let format = format(&asked.query).map_err(Refusal::bad_parameter)?;
-    let handles = Arc::clone(&asked.shared.handles);
+fn handle(request: &EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let format = format(&request.query).map_err(ErrorResponse::bad_parameter)?;
+    let handles = Arc::clone(&request.context.handles);
     let samples = (handles.heap)();
     let Some(distance) = samples.distance else {
-        return Err(Refusal::conflict(
-            "nothing is sampled: start the gateway without --heap-sampling off",
+        return Err(ErrorResponse::conflict(
+            "heap sampling is off: start the gateway with --heap-sampling on",
         ));
     };
     let write = move |out: &mut dyn std::io::Write| {
         out.write_all(&heap::write(&samples.stacks, distance, format)?)
     };
-    let encoding = encoding(format, asked);
-    let answer = made(asked.slot()?, format.content_type(), encoding, write);
-    Ok(attached(answer, "heap", format))
+    let encoding = encoding(format, request);
+    let response = streamed(request.slot()?, format.content_type(), encoding, write);
+    Ok(attached(response, "heap", format))
 }

@@ -1,9 +1,9 @@
-//! `/logging`: shows and sets the filter of the program's own log.
+//! `/logging`: shows and sets the filter of the program log.
 
 use http::{Method, StatusCode};
 
-use super::{Asked, Endpoint};
-use crate::server::{Answer, ErrorForm, Refusal};
+use super::handler::{Endpoint, EndpointRequest};
+use crate::response::{ErrorFormat, ErrorResponse, Response};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/logging",
@@ -11,22 +11,26 @@ pub(super) const ENDPOINT: Endpoint = Endpoint {
     parameters: &["level"],
     usage: "GET /logging, or POST /logging?level=LEVEL, where LEVEL is error, warn, info, debug, \
             trace or off, or a list such as info,proxy::forward=debug",
-    errors: ErrorForm::Text,
-    answer: |asked| Box::pin(async move { answer(&asked) }),
+    errors: ErrorFormat::Text,
+    handle: |request| Box::pin(async move { handle(&request) }),
 };
 
-fn answer(asked: &Asked<'_>) -> Result<Answer, Refusal> {
-    let log = &asked.shared.handles.log;
-    match (asked.method == Method::POST, asked.query.text("level")) {
+fn handle(request: &EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let log = &request.context.handles.log;
+    match (request.method == Method::POST, request.query.text("level")) {
         (true, Some(level)) => {
             let replaced = log.replace(level);
-            replaced.map_err(|error| Refusal::bad_parameter(error.to_string()))?;
-            tracing::info!(level = log.current(), "the log level was set");
+            replaced.map_err(|error| ErrorResponse::bad_parameter(error.to_string()))?;
+            tracing::info!(level = log.current(), "log level changed");
         }
-        (true, None) => return Err(Refusal::bad_parameter("no level is given")),
-        (false, Some(_)) => return Err(Refusal::bad_parameter("the level is set by POST")),
+        (true, None) => {
+            return Err(ErrorResponse::bad_parameter(
+                "the parameter `level` is required",
+            ));
+        }
+        (false, Some(_)) => return Err(ErrorResponse::bad_parameter("use POST to set the level")),
         (false, None) => {}
     }
     let text = format!("current log level is {}", log.current());
-    Ok(Answer::text(StatusCode::OK, &text))
+    Ok(Response::text(StatusCode::OK, &text))
 }

@@ -1,4 +1,4 @@
-//! `/memory`: where memory is, from within and as the kernel has it.
+//! `/memory`: memory usage as seen by the allocator and by the kernel.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,33 +6,38 @@ use std::sync::Arc;
 
 use admin_types::memory::{Cgroup, Memory, Process};
 
-use super::{Asked, Endpoint, READ};
-use crate::server::{Answer, ErrorForm, JSON, Refusal, made};
+use super::handler::{Endpoint, EndpointRequest, READ};
+use crate::response::{ErrorFormat, ErrorResponse, JSON, Response, streamed};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/memory",
     methods: READ,
     parameters: &[],
     usage: "GET /memory",
-    errors: ErrorForm::Json,
-    answer: |asked| Box::pin(async move { answer(&asked) }),
+    errors: ErrorFormat::Json,
+    handle: |request| Box::pin(async move { handle(&request) }),
 };
 
-/// On a background thread: the kernel walks the page tables for the proportional size.
-fn answer(asked: &Asked<'_>) -> Result<Answer, Refusal> {
-    let handles = Arc::clone(&asked.shared.handles);
-    Ok(made(asked.slot()?, JSON, asked.encoding, move |out| {
-        let report = (handles.allocator)();
-        let memory = Memory {
-            allocator: report.allocator,
-            allocations: report.allocations,
-            process: process(),
-            cgroup: cgroup(),
-            heap_profile: report.heap_profile,
-        };
-        serde_json::to_writer(&mut *out, &memory)?;
-        out.write_all(b"\n")
-    }))
+/// Runs on a background thread: for the proportional size, the kernel walks the page tables.
+fn handle(request: &EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let handles = Arc::clone(&request.context.handles);
+    Ok(streamed(
+        request.slot()?,
+        JSON,
+        request.encoding,
+        move |out| {
+            let report = (handles.allocator)();
+            let memory = Memory {
+                allocator: report.allocator,
+                allocations: report.allocations,
+                process: process(),
+                cgroup: cgroup(),
+                heap_profile: report.heap_profile,
+            };
+            serde_json::to_writer(&mut *out, &memory)?;
+            out.write_all(b"\n")
+        },
+    ))
 }
 
 fn process() -> Process {
@@ -45,13 +50,13 @@ fn process() -> Process {
         swap: kib(&status, "VmSwap:").unwrap_or_default(),
         virtual_size: kib(&status, "VmSize:").unwrap_or_default(),
         threads: field(&status, "Threads:").unwrap_or_default(),
-        // One is the listing's own.
+        // One of them is the directory being listed.
         fds: fs::read_dir("/proc/self/fd").map_or(0, |fds| fds.count().saturating_sub(1) as u64),
         max_fds: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
     }
 }
 
-/// The number behind a name, in the form of `/proc/self/status`.
+/// The number after a name, in the format of `/proc/self/status`.
 fn field(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     value.split_ascii_whitespace().next()?.parse().ok()
@@ -95,7 +100,7 @@ fn version_1(groups: &str) -> Option<Cgroup> {
     })
 }
 
-/// A file of a control group. In a container the group is often mounted where its root would be.
+/// A file of the cgroup. In a container, the cgroup is often mounted in place of the root.
 fn folder(root: &str, path: &str, name: &str) -> Option<PathBuf> {
     let inner = PathBuf::from(format!("{root}{}", path.trim_end_matches('/'))).join(name);
     let outer = PathBuf::from(root).join(name);
@@ -106,7 +111,7 @@ fn number(file: PathBuf) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Without a limit, version 1 says the largest number of pages there can be.
+/// Without a limit, cgroup version 1 reports the largest possible number of pages.
 const NO_LIMIT: u64 = 1 << 60;
 
 #[cfg(test)]

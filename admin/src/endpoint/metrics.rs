@@ -1,38 +1,38 @@
-//! `/metrics`: what is counted.
+//! `/metrics`: metrics in the Prometheus and `OpenMetrics` text formats.
 
 use std::sync::Arc;
 
 use http::header::ACCEPT;
 
-use super::{Asked, Endpoint, READ};
-use crate::live;
-use crate::metrics::{Exposition, Form};
-use crate::server::{Answer, ErrorForm, Refusal, made};
+use super::handler::{Endpoint, EndpointRequest, READ};
+use crate::metrics::{Exposition, Format};
+use crate::response::{ErrorFormat, ErrorResponse, Response, streamed};
+use crate::upstreams;
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/metrics",
     methods: READ,
     parameters: &[],
     usage: "GET /metrics",
-    errors: ErrorForm::Text,
-    answer: |asked| Box::pin(answer(asked)),
+    errors: ErrorFormat::Text,
+    handle: |request| Box::pin(handle(request)),
 };
 
-async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let accept = asked.headers.get_all(ACCEPT).iter();
+async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let accept = request.headers.get_all(ACCEPT).iter();
     let accept: Vec<_> = accept.filter_map(|value| value.to_str().ok()).collect();
-    let form = Form::asked(&accept.join(","));
-    // Scrapes come one by one, so they wait for each other rather than fail.
-    let slot = asked.shared.scrapes.wait().await;
-    let slot = slot.ok_or_else(|| Refusal::busy("the server ends"))?;
-    let handles = Arc::clone(&asked.shared.handles);
-    let live = live::gather(&handles).await;
-    Ok(made(
+    let format = Format::negotiate(&accept.join(","));
+    // Scrapes come one by one, so a concurrent one waits rather than fails.
+    let slot = request.context.scrapes.wait().await;
+    let slot = slot.ok_or_else(|| ErrorResponse::busy("the server is shutting down"))?;
+    let handles = Arc::clone(&request.context.handles);
+    let live = upstreams::gather(&handles.shards).await;
+    Ok(streamed(
         slot,
-        form.content_type(),
-        asked.encoding,
+        format.content_type(),
+        request.encoding,
         move |out| {
-            let mut metrics = Exposition::new(form);
+            let mut metrics = Exposition::new(format);
             (handles.metrics)(&mut metrics, &live);
             out.write_all(metrics.finish().as_bytes())
         },

@@ -1,5 +1,5 @@
-//! `/`: the operator's page, a few files that are part of the binary. It asks the other endpoints,
-//! like any other client.
+//! `/`: the operator's page, static files embedded in the binary. It uses the other endpoints like any
+//! other client.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY};
 use http::{HeaderValue, StatusCode};
 
-use super::{Endpoint, READ};
-use crate::server::{Answer, Body, Encoding, ErrorForm};
+use super::handler::{Endpoint, READ};
+use crate::response::{Body, Encoding, ErrorFormat, Response};
 
-/// The file of a path.
+/// Defines the endpoint of one file.
 macro_rules! file {
     ($path:expr, $content_type:expr, $file:expr) => {
         Endpoint {
@@ -18,14 +18,14 @@ macro_rules! file {
             methods: READ,
             parameters: &[],
             usage: concat!("GET ", $path),
-            errors: ErrorForm::Text,
-            answer: |asked| {
+            errors: ErrorFormat::Text,
+            handle: |request| {
                 static FILE: File = File {
                     content_type: $content_type,
                     bytes: include_bytes!(concat!("../../page/", $file)),
                     gzipped: OnceLock::new(),
                 };
-                Box::pin(async move { Ok(FILE.answer(asked.encoding)) })
+                Box::pin(async move { Ok(FILE.response(request.encoding)) })
             },
         }
     };
@@ -79,8 +79,8 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     script!("trace.js"),
 ];
 
-/// Nothing from elsewhere is loaded or asked, nobody frames the page, and no text becomes HTML or a
-/// script, whatever a configuration or a request has in it.
+/// Forbids other origins, framing, and turning text into HTML or scripts, since configuration and
+/// traces contain untrusted text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
@@ -90,17 +90,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 struct File {
     content_type: &'static str,
     bytes: &'static [u8],
-    /// Made when it is first asked for, on the admin thread: some KiB keep nobody waiting.
+    /// Compressed on first use, on the admin thread: it is a few KiB.
     gzipped: OnceLock<Bytes>,
 }
 
 impl File {
-    fn answer(&self, encoding: Encoding) -> Answer {
+    fn response(&self, encoding: Encoding) -> Response {
         let bytes = match encoding {
             Encoding::Identity => Bytes::from_static(self.bytes),
             Encoding::Gzip => self.gzipped().clone(),
         };
-        Answer::new(StatusCode::OK, self.content_type, Body::Whole(Some(bytes)))
+        Response::new(StatusCode::OK, self.content_type, Body::Whole(Some(bytes)))
             .encoded(encoding)
             .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY))
             .with(REFERRER_POLICY, HeaderValue::from_static("no-referrer"))

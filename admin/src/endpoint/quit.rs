@@ -1,21 +1,21 @@
-//! `/quitquitquit`: drains the process and ends it.
+//! `/quitquitquit`: drains connections and ends the process.
 
 use http::{Method, StatusCode};
 
-use super::Endpoint;
-use crate::server::{Answer, ErrorForm};
+use super::handler::Endpoint;
+use crate::response::{ErrorFormat, Response};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/quitquitquit",
     methods: &[Method::POST],
     parameters: &[],
     usage: "POST /quitquitquit",
-    errors: ErrorForm::Text,
-    answer: |asked| {
+    errors: ErrorFormat::Text,
+    handle: |request| {
         Box::pin(async move {
-            tracing::info!("asked to end by the admin server");
-            (asked.shared.handles.quit)();
-            Ok(Answer::text(StatusCode::OK, "draining"))
+            tracing::info!("shutdown requested through the admin server");
+            (request.context.handles.quit)();
+            Ok(Response::text(StatusCode::OK, "draining"))
         })
     },
 };

@@ -1,24 +1,24 @@
-//! `/healthz/ready`: whether traffic may come.
+//! `/healthz/ready`: whether the gateway is ready for traffic.
 
 use http::StatusCode;
 
-use super::{Endpoint, READ};
-use crate::server::{Answer, ErrorForm};
+use super::handler::{Endpoint, READ};
+use crate::response::{ErrorFormat, Response};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/healthz/ready",
     methods: READ,
     parameters: &[],
     usage: "GET /healthz/ready",
-    errors: ErrorForm::Text,
-    answer: |asked| {
+    errors: ErrorFormat::Text,
+    handle: |request| {
         Box::pin(async move {
-            let pending = (asked.shared.handles.pending)();
+            let pending = (request.context.handles.pending)();
             if pending.is_empty() {
-                return Ok(Answer::text(StatusCode::OK, "ready"));
+                return Ok(Response::text(StatusCode::OK, "ready"));
             }
             let text = format!("not ready, pending: {}", pending.join(", "));
-            Ok(Answer::text(StatusCode::SERVICE_UNAVAILABLE, &text))
+            Ok(Response::text(StatusCode::SERVICE_UNAVAILABLE, &text))
         })
     },
 };

@@ -1,54 +1,54 @@
-//! `/debug/tasks`: what every thread is at. A shard that does not say so in time is stuck, and that
-//! is reported instead.
+//! `/debug/tasks`: the running tasks of each thread. A shard that does not respond in time is reported
+//! as stuck.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use admin_types::tasks::{ShardTasks, Task, Tasks};
 
-use super::{Asked, Endpoint, READ};
-use crate::ask::{self, Ask, TaskDetail, TaskReport};
+use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::handles::Handles;
 use crate::query::Query;
-use crate::server::{Answer, ErrorForm, JSON, Refusal, TEXT, made};
+use crate::response::{ErrorFormat, ErrorResponse, JSON, Response, TEXT, streamed};
+use crate::shard::{self, ShardQuery, TaskDetail, TaskReport};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/debug/tasks",
     methods: READ,
     parameters: &["format"],
     usage: "GET /debug/tasks, or GET /debug/tasks?format=text",
-    errors: ErrorForm::Json,
-    answer: |asked| Box::pin(answer(asked)),
+    errors: ErrorFormat::Json,
+    handle: |request| Box::pin(handle(request)),
 };
 
-async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let format = format(&asked.query).map_err(Refusal::bad_parameter)?;
-    let slot = asked.slot()?;
-    let handles = &asked.shared.handles;
+async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let format = format(&request.query).map_err(ErrorResponse::bad_parameter)?;
+    let slot = request.slot()?;
+    let handles = &request.context.handles;
     let tasks = Tasks {
         shards: shards(handles).await,
-        admin: asked.shared.tasks.report(),
+        admin: request.context.tasks.report(),
         xds: (handles.xds_tasks)(),
     };
     Ok(match format {
-        Some("text") => made(slot, TEXT, asked.encoding, move |out| draw(&tasks, out)),
-        _ => made(slot, JSON, asked.encoding, move |out| {
+        Some("text") => streamed(slot, TEXT, request.encoding, move |out| draw(&tasks, out)),
+        _ => streamed(slot, JSON, request.encoding, move |out| {
             serde_json::to_writer(&mut *out, &tasks)?;
             out.write_all(b"\n")
         }),
     })
 }
 
-/// The form that is asked for.
+/// The parameter `format`.
 pub(crate) fn format(query: &Query<'_>) -> Result<Option<&'static str>, String> {
     query.choice("format", &["json", "text"])
 }
 
-/// Asks all shards.
+/// Queries all shards.
 async fn shards(handles: &Handles) -> Vec<ShardTasks> {
-    let answers = ask::all(&handles.shards, Ask::Tasks).await;
-    let answers = (0..).zip(&handles.shards).zip(answers);
-    let shown = answers.map(|((id, shard), reports)| {
+    let replies = shard::query_all(&handles.shards, ShardQuery::Tasks).await;
+    let replies = (0..).zip(&handles.shards).zip(replies);
+    let shown = replies.map(|((id, shard), reports)| {
         let stuck = reports.is_none();
         let reports = reports.unwrap_or_default();
         ShardTasks {
@@ -62,13 +62,13 @@ async fn shards(handles: &Handles) -> Vec<ShardTasks> {
     shown.collect()
 }
 
-/// Puts tasks below those that began them. Where that one is over, a task stands by itself.
+/// Arranges tasks below their parents. A task whose parent has ended becomes a root.
 fn tree(mut reports: Vec<TaskReport>) -> Vec<Task> {
     reports.sort_unstable_by_key(|report| report.id);
     let known: HashSet<u64> = reports.iter().map(|report| report.id).collect();
     let mut roots = Vec::new();
     let mut children: HashMap<u64, Vec<Task>> = HashMap::new();
-    // A task has a higher number than the one that began it, so children come first this way.
+    // Ids of children are larger than those of their parents, so children come first in reverse.
     for report in reports.into_iter().rev() {
         let mut task = shown(&report);
         task.children = children.remove(&report.id).unwrap_or_default();
@@ -99,11 +99,11 @@ fn shown(report: &TaskReport) -> Task {
     }
 }
 
-/// The tree as lines.
+/// Writes the tree as text.
 fn draw(tasks: &Tasks, out: &mut dyn Write) -> io::Result<()> {
     for shard in &tasks.shards {
         let stuck = if shard.stuck {
-            ", STUCK: it does not answer"
+            ", STUCK: not responding"
         } else {
             ""
         };
@@ -156,10 +156,10 @@ mod tests {
     use std::time::Duration;
 
     use super::{draw, tree};
-    use crate::ask::{TaskDetail, TaskReport};
+    use crate::shard::{TaskDetail, TaskReport};
 
     #[test]
-    fn tasks_stand_below_those_that_began_them() {
+    fn tasks_are_arranged_below_their_parents() {
         let report = |id, parent| TaskReport {
             id,
             parent,
@@ -169,7 +169,7 @@ mod tests {
             polls: 0,
             detail: TaskDetail::Shard,
         };
-        // The one that began 9 is over, and one that claims to be its own child is not lost.
+        // The parent of 9 has ended; a task that is its own parent is kept.
         let reports = [(4, 2), (1, 0), (2, 1), (3, 1), (9, 8), (10, 10)];
         let roots = tree(reports.map(|(id, parent)| report(id, parent)).to_vec());
         let ids = |tasks: &[Task]| tasks.iter().map(|task| task.id).collect::<Vec<_>>();
@@ -218,7 +218,7 @@ shard 0 (heartbeat 0 ms ago)
 │  └─ mirror #3 idle for 0 ms, 0 polls  x
 └─ accept #2 idle for 0 ms, 0 polls  x
    … and 5 more
-shard 1 (heartbeat 900 ms ago, STUCK: it does not answer)
+shard 1 (heartbeat 900 ms ago, STUCK: not responding)
 admin
 xds
 ";

@@ -1,4 +1,4 @@
-//! `/debug/trace`: tells of the next requests as they happen, as a stream of events (SSE).
+//! `/debug/trace`: traces the next matching requests as a stream of server-sent events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,61 +10,63 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, Interval, interval, sleep_until};
 use xds::model::GatewayDuration;
 
-use super::{Asked, Endpoint};
-use crate::ask::{self, Ask};
-use crate::limits::{KEEPALIVE, TRACE_TIMEOUT_MAX, TRACED_REQUESTS};
+use super::context::Context;
+use super::handler::{Endpoint, EndpointRequest};
+use crate::limits::{KEEPALIVE_INTERVAL, MAX_TRACE_TIMEOUT, MAX_TRACED_REQUESTS};
 use crate::query::{Query, clipped};
-use crate::server::{Answer, Body, ErrorForm, Piece, Refusal, Shared};
-use crate::watch::{Wanted, Watch};
+use crate::response::{Body, Chunk, ErrorFormat, ErrorResponse, Response};
+use crate::shard::{self, ShardQuery};
+use crate::watch::{TraceFilter, Watch};
 
 pub(super) const ENDPOINT: Endpoint = Endpoint {
     path: "/debug/trace",
     methods: &[Method::GET, Method::POST],
     parameters: &["count", "match", "requestId", "timeout"],
-    usage: "GET /debug/trace, with ?count=N for more requests than the next one, \
-            match=METHOD host/path-prefix and requestId=ID for certain ones, timeout=30s for an end",
-    errors: ErrorForm::Json,
-    answer: |asked| Box::pin(answer(asked)),
+    usage: "GET /debug/trace; ?count=N traces more requests than the next one, \
+            match=METHOD host/path-prefix and requestId=ID select requests, timeout=30s ends the trace",
+    errors: ErrorFormat::Json,
+    handle: |request| Box::pin(handle(request)),
 };
 
-async fn answer(asked: Asked<'_>) -> Result<Answer, Refusal> {
-    let (wanted, count) = wanted(&asked.query).map_err(Refusal::bad_parameter)?;
-    let timeout = timeout(&asked.query).map_err(Refusal::bad_parameter)?;
-    let place = Arc::clone(&asked.shared.traces).try_acquire_owned();
-    let place = place.map_err(|_| Refusal::busy("too many traces are armed: end one of them"))?;
-    let (watch, events) = Watch::new(wanted, count);
-    let stuck = arm(asked.shared, &watch).await;
-    let (sender, body) = mpsc::channel(PIECES);
+async fn handle(request: EndpointRequest<'_>) -> Result<Response, ErrorResponse> {
+    let (filter, count) = filter(&request.query).map_err(ErrorResponse::bad_parameter)?;
+    let timeout = timeout(&request.query).map_err(ErrorResponse::bad_parameter)?;
+    let permit = Arc::clone(&request.context.traces).try_acquire_owned();
+    let permit =
+        permit.map_err(|_| ErrorResponse::busy("too many active traces: end one of them"))?;
+    let (watch, events) = Watch::new(filter, count);
+    let stuck = arm(request.context, &watch).await;
+    let (sender, body) = mpsc::channel(QUEUED_EVENTS);
     let stream = Stream {
         watch,
         stuck,
         events,
         sender,
-        keepalive: interval(KEEPALIVE),
-        _place: place,
+        keepalive: interval(KEEPALIVE_INTERVAL),
+        _permit: permit,
     };
     tokio::task::spawn_local(stream.run(timeout.map(|timeout| Instant::now() + timeout)));
-    Ok(Answer::new(
+    Ok(Response::new(
         StatusCode::OK,
         "text/event-stream",
-        Body::Pieces(body),
+        Body::Chunks(body),
     ))
 }
 
-/// Events on their way to the connection. Few: more wait where their loss is counted.
-const PIECES: usize = 8;
+/// Events queued for the connection: few, since further ones queue in the watch, which counts losses.
+const QUEUED_EVENTS: usize = 8;
 
-pub(crate) fn wanted(query: &Query<'_>) -> Result<(Wanted, u32), String> {
-    let count = query.number("count", 1..=TRACED_REQUESTS)?.unwrap_or(1);
+pub(crate) fn filter(query: &Query<'_>) -> Result<(TraceFilter, u32), String> {
+    let count = query.number("count", 1..=MAX_TRACED_REQUESTS)?.unwrap_or(1);
     let text = query.text("match").unwrap_or_default();
-    let parsed =
-        Wanted::parse(text).map_err(|why| format!("`{}` is no match: {why}", clipped(text)))?;
+    let parsed = TraceFilter::parse(text)
+        .map_err(|why| format!("invalid match `{}`: {why}", clipped(text)))?;
     let request_id = query.text("requestId").map(str::to_owned);
     if request_id.as_ref().is_some_and(String::is_empty) {
-        return Err("the requestId is empty".to_owned());
+        return Err("the parameter `requestId` is empty".to_owned());
     }
     Ok((
-        Wanted {
+        TraceFilter {
             request_id,
             ..parsed
         },
@@ -72,7 +74,7 @@ pub(crate) fn wanted(query: &Query<'_>) -> Result<(Wanted, u32), String> {
     ))
 }
 
-/// `30s`, or a number of seconds.
+/// The parameter `timeout`: a Gateway API duration such as `30s`, or a number of seconds.
 pub(crate) fn timeout(query: &Query<'_>) -> Result<Option<Duration>, String> {
     let Some(text) = query.text("timeout") else {
         return Ok(None);
@@ -80,52 +82,55 @@ pub(crate) fn timeout(query: &Query<'_>) -> Result<Option<Duration>, String> {
     let seconds = text.parse().map(Duration::from_secs).ok();
     let timeout = seconds.or_else(|| GatewayDuration::parse(text).ok().map(|parsed| parsed.0));
     match timeout {
-        Some(timeout) if !timeout.is_zero() && timeout <= TRACE_TIMEOUT_MAX => Ok(Some(timeout)),
-        _ => Err(format!("`{}` is no timeout from 1ms to 24h", clipped(text))),
+        Some(timeout) if !timeout.is_zero() && timeout <= MAX_TRACE_TIMEOUT => Ok(Some(timeout)),
+        _ => Err(format!(
+            "invalid timeout `{}`: the range is 1ms to 24h",
+            clipped(text)
+        )),
     }
 }
 
-/// Arms the watch on every shard, so that a request sent after this is seen. Returns the numbers of
-/// those that gave no answer in time: their requests are seen once they come round to it.
-async fn arm(shared: &Shared, watch: &Arc<Watch>) -> Vec<usize> {
-    let question = |reply| Ask::Trace(Arc::clone(watch), reply);
-    let armed = ask::all(&shared.handles.shards, question).await;
+/// Adds the watch to every shard, so that requests sent after this are traced. Returns the ids of
+/// shards that did not respond in time: they start tracing later.
+async fn arm(context: &Context, watch: &Arc<Watch>) -> Vec<usize> {
+    let query = |reply| ShardQuery::Trace(Arc::clone(watch), reply);
+    let armed = shard::query_all(&context.handles.shards, query).await;
     let armed = armed.into_iter().enumerate();
     armed
         .filter_map(|(shard, armed)| armed.is_none().then_some(shard))
         .collect()
 }
 
-/// A stream of events to one watcher.
+/// A stream of events to one client.
 struct Stream {
     watch: Arc<Watch>,
-    /// Shards that it is not armed on yet.
+    /// Shards that did not confirm the watch in time.
     stuck: Vec<usize>,
     events: mpsc::Receiver<Event>,
-    sender: mpsc::Sender<Piece>,
+    sender: mpsc::Sender<Chunk>,
     keepalive: Interval,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-/// The watcher left.
-struct Left;
+/// The client has disconnected.
+struct Disconnected;
 
 impl Stream {
-    async fn run(mut self, until: Option<Instant>) {
-        // Without a watcher nobody learns of the end.
-        let _ = self.told(until).await;
+    async fn run(mut self, deadline: Option<Instant>) {
+        // An error means that the client has disconnected.
+        let _ = self.stream(deadline).await;
         self.watch.disarm();
     }
 
-    async fn told(&mut self, until: Option<Instant>) -> Result<(), Left> {
+    async fn stream(&mut self, deadline: Option<Instant>) -> Result<(), Disconnected> {
         self.send(": ready\n\n".to_owned()).await?;
         for shard in &self.stuck {
-            let comment = format!(": shard {shard} did not answer\n\n");
+            let comment = format!(": shard {shard} did not respond\n\n");
             self.send(comment).await?;
         }
-        // Its first tick comes at once.
+        // The first tick of an interval is immediate.
         self.keepalive.reset();
-        self.follow(until).await?;
+        self.follow(deadline).await?;
         while let Ok(event) = self.events.try_recv() {
             self.event(&event).await?;
         }
@@ -142,43 +147,43 @@ impl Stream {
             };
             self.event(&lost).await?;
         }
-        self.sender.send(Piece::End).await.map_err(|_| Left)
+        self.sender.send(Chunk::End).await.map_err(|_| Disconnected)
     }
 
-    /// Passes events on until the requests are over, or the time is.
-    async fn follow(&mut self, until: Option<Instant>) -> Result<(), Left> {
+    /// Forwards events until the traced requests have finished, or the deadline.
+    async fn follow(&mut self, deadline: Option<Instant>) -> Result<(), Disconnected> {
         let watch = Arc::clone(&self.watch);
         loop {
             tokio::select! {
                 biased;
                 Some(event) = self.events.recv() => self.event(&event).await?,
                 () = watch.is_over() => return Ok(()),
-                () = at(until) => return Ok(()),
-                () = self.sender.closed() => return Err(Left),
+                () = at(deadline) => return Ok(()),
+                () = self.sender.closed() => return Err(Disconnected),
                 _ = self.keepalive.tick() => self.send(": keepalive\n\n".to_owned()).await?,
             }
         }
     }
 
-    async fn event(&self, event: &Event) -> Result<(), Left> {
+    async fn event(&self, event: &Event) -> Result<(), Disconnected> {
         match serde_json::to_string(event) {
             Ok(json) => self.send(format!("data: {json}\n\n")).await,
             Err(error) => {
-                tracing::error!(%error, "an event of a trace cannot be written");
+                tracing::error!(%error, "cannot serialize a trace event");
                 Ok(())
             }
         }
     }
 
-    async fn send(&self, text: String) -> Result<(), Left> {
-        let sent = self.sender.send(Piece::Bytes(Bytes::from(text))).await;
-        sent.map_err(|_| Left)
+    async fn send(&self, text: String) -> Result<(), Disconnected> {
+        let sent = self.sender.send(Chunk::Bytes(Bytes::from(text))).await;
+        sent.map_err(|_| Disconnected)
     }
 }
 
-async fn at(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }
@@ -191,31 +196,31 @@ mod tests {
     use tokio::sync::{Semaphore, mpsc};
     use tokio::time::{Instant, interval, timeout_at};
 
-    use super::{ENDPOINT, Piece, Stream, timeout, wanted};
+    use super::{Chunk, ENDPOINT, Stream, filter, timeout};
     use crate::query::Query;
-    use crate::watch::{Wanted, Watch};
+    use crate::watch::{TraceFilter, Watch};
 
     fn query(text: &str) -> Query<'_> {
         Query::parse(Some(text), ENDPOINT.parameters).expect("known parameters")
     }
 
-    /// Each request is looked at while a watch is armed.
+    /// An armed watch costs time on every request.
     #[tokio::test]
-    async fn a_watch_is_disarmed_when_its_watcher_leaves() {
-        let (watch, events) = Watch::new(Wanted::default(), 1);
+    async fn a_watch_is_disarmed_when_its_client_disconnects() {
+        let (watch, events) = Watch::new(TraceFilter::default(), 1);
         let (sender, mut body) = mpsc::channel(1);
-        let place = Arc::new(Semaphore::new(1)).try_acquire_owned();
+        let permit = Arc::new(Semaphore::new(1)).try_acquire_owned();
         let stream = Stream {
             watch: Arc::clone(&watch),
             stuck: Vec::new(),
             events,
             sender,
-            // Longer than is waited below: a write that fails would end it as well.
+            // Longer than the wait below: a failed keep-alive would also end the stream.
             keepalive: interval(Duration::from_hours(1)),
-            _place: place.expect("a place"),
+            _permit: permit.expect("a permit"),
         };
         let watcher = async {
-            assert!(matches!(body.recv().await, Some(Piece::Bytes(_))));
+            assert!(matches!(body.recv().await, Some(Chunk::Bytes(_))));
             drop(body);
         };
         let ended = async { tokio::join!(stream.run(None), watcher) };
@@ -228,8 +233,8 @@ mod tests {
 
     #[test]
     fn parameters_have_defaults() {
-        let (all, count) = wanted(&query("")).expect("nothing is asked for");
-        assert_eq!((all, count), (Wanted::default(), 1));
+        let (all, count) = filter(&query("")).expect("nothing is request for");
+        assert_eq!((all, count), (TraceFilter::default(), 1));
         assert_eq!(timeout(&query("")), Ok(None));
     }
 
@@ -258,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_parameters_are_refused() {
+    fn invalid_parameters_are_rejected() {
         for text in [
             "count=0",
             "count=x",
@@ -266,7 +271,7 @@ mod tests {
             "match=get+/",
             "requestId=",
         ] {
-            assert!(wanted(&query(text)).is_err(), "{text}");
+            assert!(filter(&query(text)).is_err(), "{text}");
         }
     }
 }

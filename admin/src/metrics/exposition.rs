@@ -1,21 +1,21 @@
-//! The text form of metrics, written as it is counted: a scrape of thousands of routes is some
-//! hundred thousand lines, so labels are written out once and copied.
+//! The text formats of metrics. A scrape of thousands of routes has some hundred thousand lines, so
+//! labels are formatted once and copied.
 
 use std::fmt::Write as _;
 
-/// The two text forms in use.
+/// A text format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum Format {
     /// `OpenMetrics` 1.0.
     OpenMetrics,
     /// Prometheus 0.0.4.
     Prometheus,
 }
 
-impl Form {
-    /// The form that an `Accept` header asks for.
+impl Format {
+    /// The format that an `Accept` header prefers.
     #[must_use]
-    pub fn asked(accept: &str) -> Self {
+    pub fn negotiate(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") {
             Self::OpenMetrics
         } else {
@@ -33,47 +33,47 @@ impl Form {
     }
 }
 
-/// Metrics as text, family by family.
+/// A writer of metrics, one family after the other.
 #[derive(Debug)]
 pub struct Exposition {
-    form: Form,
+    format: Format,
     text: String,
 }
 
 impl Exposition {
-    /// No metrics yet.
+    /// An empty exposition.
     #[must_use]
-    pub fn new(form: Form) -> Self {
+    pub fn new(format: Format) -> Self {
         Self {
-            form,
+            format,
             text: String::new(),
         }
     }
 
-    /// Begins a family of numbers that grow. `name` goes without `_total`.
+    /// Starts a counter; `name` is given without `_total`.
     pub fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
-        let announced = match self.form {
-            Form::OpenMetrics => "",
-            Form::Prometheus => "_total",
+        let announced = match self.format {
+            Format::OpenMetrics => "",
+            Format::Prometheus => "_total",
         };
         self.announce(name, announced, "counter", help);
         self.family(name, "_total")
     }
 
-    /// Begins a family of numbers that go up and down.
+    /// Starts a gauge.
     pub fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.announce(name, "", "gauge", help);
         self.family(name, "")
     }
 
-    /// Begins a family of distributions.
+    /// Starts a histogram.
     pub fn histogram(&mut self, name: &'static str, help: &str) -> Family<'_> {
         self.announce(name, "", "histogram", help);
         self.family(name, "")
     }
 
     fn announce(&mut self, name: &str, suffix: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
+        // Writing to a string is infallible.
         let _ = writeln!(self.text, "# HELP {PREFIX}{name}{suffix} {help}");
         let _ = writeln!(self.text, "# TYPE {PREFIX}{name}{suffix} {kind}");
     }
@@ -86,20 +86,20 @@ impl Exposition {
         }
     }
 
-    /// All of it.
+    /// Completes the text.
     #[must_use]
     pub fn finish(mut self) -> String {
-        if self.form == Form::OpenMetrics {
+        if self.format == Format::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text
     }
 }
 
-/// What every name begins with.
+/// Prefix of all metric names.
 const PREFIX: &str = "gateway_";
 
-/// The samples of one name.
+/// A metric family.
 #[derive(Debug)]
 pub struct Family<'a> {
     text: &'a mut String,
@@ -108,20 +108,20 @@ pub struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// Adds a whole number.
+    /// Adds a sample with an integer value.
     pub fn number(&mut self, labels: &Labels, value: u64) {
         self.begin(self.suffix, labels, None);
         let _ = writeln!(self.text, "{value}");
     }
 
-    /// Adds a fraction.
+    /// Adds a sample with a fractional value.
     pub fn fraction(&mut self, labels: &Labels, value: f64) {
         self.begin(self.suffix, labels, None);
         let _ = writeln!(self.text, "{value}");
     }
 
-    /// Adds a distribution: for each upper bound in seconds, as text, how many fell into its bucket
-    /// alone; the last count is for what is above every bound.
+    /// Adds the samples of a histogram. `bounds` are upper bounds in seconds, as text; `counts` are the
+    /// counts of the buckets, not cumulative, with one more for values above the last bound.
     pub fn distribution(
         &mut self,
         labels: &Labels,
@@ -165,18 +165,18 @@ impl Family<'_> {
     }
 }
 
-/// Labels, written out.
+/// Formatted labels.
 #[derive(Debug, Clone, Default)]
 pub struct Labels(String);
 
 impl Labels {
-    /// None.
+    /// No labels.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// These, and one more.
+    /// A copy with one more label.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut labels = self.clone();
@@ -184,7 +184,7 @@ impl Labels {
         labels
     }
 
-    /// Adds one.
+    /// Adds a label.
     pub fn push(&mut self, name: &str, value: &str) {
         let text = &mut self.0;
         if !text.is_empty() {
@@ -206,10 +206,10 @@ impl Labels {
 
 #[cfg(test)]
 mod tests {
-    use super::{Exposition, Form, Labels};
+    use super::{Exposition, Format, Labels};
 
-    fn sample(form: Form) -> String {
-        let mut all = Exposition::new(form);
+    fn sample(format: Format) -> String {
+        let mut all = Exposition::new(format);
         let labels = Labels::none().with("route", "a\"b\\c\n");
         let mut requests = all.counter("requests", "Requests.");
         requests.number(&labels, 7);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_reads_it() {
+    fn the_prometheus_format_is_valid() {
         let expected = r#"# HELP gateway_requests_total Requests.
 # TYPE gateway_requests_total counter
 gateway_requests_total{route="a\"b\\c\n"} 7
@@ -238,21 +238,21 @@ gateway_duration_seconds_bucket{le="+Inf"} 6
 gateway_duration_seconds_count 6
 gateway_duration_seconds_sum 9.5
 "#;
-        assert_eq!(sample(Form::Prometheus), expected);
+        assert_eq!(sample(Format::Prometheus), expected);
     }
 
     #[test]
-    fn openmetrics_names_counters_without_total_and_says_where_it_ends() {
-        let text = sample(Form::OpenMetrics);
+    fn openmetrics_names_counters_without_total_and_marks_the_end() {
+        let text = sample(Format::OpenMetrics);
         assert!(text.contains("# TYPE gateway_requests counter\n"), "{text}");
         assert!(text.contains("gateway_requests_total{"), "{text}");
         assert!(text.ends_with("# EOF\n"), "{text}");
     }
 
     #[test]
-    fn the_form_is_what_accept_says() {
+    fn the_format_follows_the_accept_header() {
         let accept = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
-        assert_eq!(Form::asked(accept), Form::OpenMetrics);
-        assert_eq!(Form::asked("*/*"), Form::Prometheus);
+        assert_eq!(Format::negotiate(accept), Format::OpenMetrics);
+        assert_eq!(Format::negotiate("*/*"), Format::Prometheus);
     }
 }

@@ -1,5 +1,5 @@
-//! Metrics as text: what Prometheus and everything that learnt from it reads.
+//! Metrics in the text formats of Prometheus and `OpenMetrics`.
 
 mod exposition;
 
-pub use exposition::{Exposition, Family, Form, Labels};
+pub use exposition::{Exposition, Family, Format, Labels};

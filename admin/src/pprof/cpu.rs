@@ -1,4 +1,4 @@
-//! Where the process's CPU time goes: each thread's stack, so many times in a second of its time.
+//! CPU profiles: samples of each thread's stack, at a frequency of its CPU time.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,17 +10,17 @@ use thiserror::Error;
 use super::sampler::{SamplerError, Sampling};
 use super::symbols::Symbols;
 use super::tables::{Tables, signed};
-use super::{ForgetsNames, Format};
+use super::{Format, SymbolCacheGuard};
 use crate::limits::CPU_STACKS;
 
-/// What kept a profile from being made.
+/// A CPU profile cannot be recorded.
 #[derive(Debug, Error)]
 pub enum CpuProfileError {
-    /// One at a time: there is one handler of the timers' signal in a process.
-    #[error("another CPU profile is being made; try again when it is done")]
+    /// Only one at a time: a process has one handler of the timers' signal.
+    #[error("another CPU profile is being recorded; try again when it is complete")]
     Busy,
-    /// The kernel refused the timers, their signal, or to copy stacks.
-    #[error("samples cannot be taken: {0}")]
+    /// The kernel does not allow the timers, the signal handler, or reading stacks.
+    #[error("cannot take samples: {0}")]
     Refused(#[from] io::Error),
 }
 
@@ -33,43 +33,43 @@ impl From<SamplerError> for CpuProfileError {
     }
 }
 
-/// A profile that is being made. Dropped, it ends.
+/// A profile being recorded. Dropping it stops recording.
 pub struct CpuProfile {
     sampling: Sampling,
-    sampled: Sampled,
+    samples: CpuSamples,
     began: Instant,
 }
 
-/// What a profile has seen.
-pub struct Sampled {
-    /// CPU time that a sample stands for.
+/// A recorded profile.
+pub struct CpuSamples {
+    /// CPU time per sample.
     period: Duration,
     began: SystemTime,
     took: Duration,
-    /// How many samples each had.
+    /// Number of samples per stack.
     stacks: HashMap<Stack, u64>,
     lost: u64,
 }
 
-/// A way to code that ran.
+/// A thread and its stack.
 #[derive(PartialEq, Eq, Hash)]
 struct Stack {
     thread: String,
-    /// Return addresses, the innermost first; none for what there was no room for.
+    /// Return addresses, the innermost first; empty beyond the limit of distinct stacks.
     addresses: Vec<usize>,
 }
 
 impl CpuProfile {
-    /// Begins to take `frequency` samples for each second of CPU time. They have to be collected
-    /// every [`PROFILE_PAUSE`](crate::limits::PROFILE_PAUSE).
+    /// Starts taking `frequency` samples per second of CPU time. They have to be collected every
+    /// [`PROFILE_PAUSE`](crate::limits::PROFILE_PAUSE).
     ///
     /// # Errors
-    /// Another one is being made, or the kernel refuses to let one be made.
+    /// Another profile is being recorded, or the kernel does not allow it.
     pub fn start(frequency: u32) -> Result<Self, CpuProfileError> {
         let period = Duration::from_secs(1) / frequency.max(1);
         Ok(Self {
             sampling: Sampling::start(period)?,
-            sampled: Sampled {
+            samples: CpuSamples {
                 period,
                 began: SystemTime::now(),
                 took: Duration::ZERO,
@@ -80,13 +80,13 @@ impl CpuProfile {
         })
     }
 
-    /// Counts the samples that have come since it was called last, and looks for new threads.
+    /// Collects the samples since the last call, and starts timers for new threads.
     ///
     /// # Errors
-    /// The kernel refuses a timer to a new thread.
+    /// The kernel does not allow a timer for a new thread.
     pub fn collect(&mut self) -> Result<(), CpuProfileError> {
-        let stacks = &mut self.sampled.stacks;
-        self.sampled.lost += self.sampling.collect(|sample| {
+        let stacks = &mut self.samples.stacks;
+        self.samples.lost += self.sampling.collect(|sample| {
             let mut stack = Stack {
                 thread: sample.thread(),
                 addresses: sample.addresses().to_vec(),
@@ -99,48 +99,48 @@ impl CpuProfile {
         Ok(())
     }
 
-    /// Ends it.
+    /// Stops recording.
     ///
     /// # Errors
     /// As for [`Self::collect`].
-    pub fn end(mut self) -> Result<Sampled, CpuProfileError> {
+    pub fn end(mut self) -> Result<CpuSamples, CpuProfileError> {
         self.sampling.end();
         self.collect()?;
-        self.sampled.took = self.began.elapsed();
-        Ok(self.sampled)
+        self.samples.took = self.began.elapsed();
+        Ok(self.samples)
     }
 }
 
-impl Sampled {
-    /// Looks up the names, and writes them: that takes a second or two on a large binary.
+impl CpuSamples {
+    /// Symbolizes and encodes the profile, which takes a second or two for a large binary.
     ///
     /// # Errors
-    /// None that memory does not cause.
+    /// The encoder fails.
     pub fn write(self, format: Format) -> io::Result<Vec<u8>> {
         if self.lost > 0 {
             tracing::warn!(
                 lost = self.lost,
-                "a CPU profile lacks samples: there was no room for them"
+                "samples of a CPU profile were dropped: the buffers were full"
             );
         }
-        let _forgets = ForgetsNames;
+        let _guard = SymbolCacheGuard;
         match format {
             Format::Pprof => super::gzipped(&encode(self)),
             Format::FlameGraph => {
                 let title = format!("CPU, {:.0} s", self.took.as_secs_f64());
-                let empty = "no CPU time was used in these seconds";
+                let empty = "no CPU time was used during the profile";
                 super::flame_graph(&folded(&self.stacks), &title, "samples", empty)
             }
         }
     }
 }
 
-/// Stacks with the thread first, then from the outermost function to the innermost.
+/// Stacks in folded format: the thread, then functions from the outermost to the innermost.
 fn folded(stacks: &HashMap<Stack, u64>) -> Vec<String> {
     let mut symbols = Symbols::default();
     let lines = stacks.iter().map(|(stack, count)| {
         let path = match &*stack.addresses {
-            [] => "(not kept)".to_owned(),
+            [] => "(stack dropped)".to_owned(),
             addresses => symbols.path(addresses),
         };
         format!("{};{path} {count}", stack.thread.replace(';', ","))
@@ -150,16 +150,16 @@ fn folded(stacks: &HashMap<Stack, u64>) -> Vec<String> {
     lines
 }
 
-fn encode(sampled: Sampled) -> Profile {
+fn encode(samples: CpuSamples) -> Profile {
     let mut tables = Tables::default();
     let nanoseconds = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-    let period = nanoseconds(sampled.period);
+    let period = nanoseconds(samples.period);
     let types = [("samples", "count"), ("cpu", "nanoseconds")];
     let sample_type = types
         .map(|(name, unit)| tables.value_type(name, unit))
         .to_vec();
-    // Each stack makes room for the next.
-    let sample = sampled.stacks.into_iter().map(|(stack, count)| Sample {
+    // Consumes the stacks, so that each is freed once it is encoded.
+    let sample = samples.stacks.into_iter().map(|(stack, count)| Sample {
         location_id: tables.locations(&stack.addresses),
         value: vec![signed(count), signed(count).saturating_mul(period)],
         label: vec![Label {
@@ -169,10 +169,10 @@ fn encode(sampled: Sampled) -> Profile {
         }],
     });
     let sample = sample.collect();
-    let lost = (sampled.lost > 0).then(|| {
-        let lost = sampled.lost;
+    let lost = (samples.lost > 0).then(|| {
+        let lost = samples.lost;
         tables.string(&format!(
-            "{lost} samples were lost: there was no room for them"
+            "{lost} samples were dropped: the buffers were full"
         ))
     });
     Profile {
@@ -180,9 +180,9 @@ fn encode(sampled: Sampled) -> Profile {
         sample,
         period_type: Some(tables.value_type("cpu", "nanoseconds")),
         period,
-        duration_nanos: nanoseconds(sampled.took),
+        duration_nanos: nanoseconds(samples.took),
         comment: lost.into_iter().collect(),
-        ..tables.into_profile(sampled.began)
+        ..tables.into_profile(samples.began)
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
     use flate2::read::GzDecoder;
     use pprof::protos::{Message, Profile, Sample};
 
-    use super::{CpuProfile, CpuProfileError, Format, Sampled};
+    use super::{CpuProfile, CpuProfileError, CpuSamples, Format};
     use crate::limits::PROFILE_PAUSE;
 
     /// Samples for each second of CPU time.
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn made(on: impl FnOnce()) -> Profile {
-        let profile = CpuProfile::start(FREQUENCY).expect("nobody else makes one");
+        let profile = CpuProfile::start(FREQUENCY).expect("no other profile is being recorded");
         on();
         written(profile)
     }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_told_with_the_line_that_ran() {
+    fn samples_have_functions_and_lines() {
         let _alone = alone();
         let profile = made(|| spend(TIME, sums_on_purpose));
         let (samples, all) = samples_in(&profile, "sums_on_purpose");
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_the_kernel_is_that_of_the_call() {
+    fn kernel_time_counts_for_the_system_call() {
         let _alone = alone();
         let nowhere = std::fs::OpenOptions::new()
             .write(true)
@@ -364,28 +364,28 @@ mod tests {
     }
 
     #[test]
-    fn all_the_time_of_several_threads_is_told() {
+    fn the_cpu_time_of_several_threads_is_complete() {
         let _alone = alone();
         // More than the kernel has ticks, of all of them together.
-        let profile = CpuProfile::start(250).expect("nobody else makes one");
+        let profile = CpuProfile::start(250).expect("no other profile is being recorded");
         let (profile, used) = while_threads_spend(profile, TIME);
         let thread = |sample: &Sample| {
             let name = usize::try_from(sample.label[0].str).expect("a place");
             profile.string_table[name].as_str()
         };
-        let theirs = profile.sample.iter().filter(|it| thread(it) == SPENDER);
-        let told: i64 = theirs.map(|sample| sample.value[1]).sum();
-        let told = Duration::from_nanos(u64::try_from(told).expect("a time"));
+        let samples = profile.sample.iter().filter(|it| thread(it) == SPENDER);
+        let total: i64 = samples.map(|sample| sample.value[1]).sum();
+        let total = Duration::from_nanos(u64::try_from(total).expect("a time"));
         assert!(
-            told > used.mul_f64(0.8) && told < used.mul_f64(1.2),
-            "{told:?} of {used:?}"
+            total > used.mul_f64(0.8) && total < used.mul_f64(1.2),
+            "{total:?} of {used:?}"
         );
     }
 
     #[test]
-    fn one_is_made_at_a_time() {
+    fn only_one_profile_is_recorded_at_a_time() {
         let _alone = alone();
-        let profile = CpuProfile::start(FREQUENCY).expect("nobody else makes one");
+        let profile = CpuProfile::start(FREQUENCY).expect("no other profile is being recorded");
         assert!(matches!(
             CpuProfile::start(FREQUENCY),
             Err(CpuProfileError::Busy)
@@ -395,39 +395,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_told() {
-        let sampled = Sampled {
+    fn dropped_samples_are_reported() {
+        let samples = CpuSamples {
             period: Duration::from_millis(10),
             began: SystemTime::UNIX_EPOCH,
             took: TIME,
             stacks: HashMap::new(),
             lost: 3,
         };
-        let profile = decoded(&sampled.write(Format::Pprof).expect("a profile"));
+        let profile = decoded(&samples.write(Format::Pprof).expect("a profile"));
         let comment = usize::try_from(profile.comment[0]).expect("a place");
         assert_eq!(
             profile.string_table[comment],
-            "3 samples were lost: there was no room for them"
+            "3 samples were dropped: the buffers were full"
         );
     }
 
     #[test]
     fn flame_graphs_are_drawn() {
         let _alone = alone();
-        let profile = CpuProfile::start(FREQUENCY).expect("nobody else makes one");
+        let profile = CpuProfile::start(FREQUENCY).expect("no other profile is being recorded");
         spend(TIME, sums_on_purpose);
         let svg = drawn(profile);
         assert!(svg.contains("<svg") && svg.contains("sums_on_purpose"));
 
         // Ended long before the first second of CPU time, as in a gateway without traffic.
-        let svg = drawn(CpuProfile::start(1).expect("nobody else makes one"));
-        let why = "Nothing was sampled: no CPU time was used in these seconds";
+        let svg = drawn(CpuProfile::start(1).expect("no other profile is being recorded"));
+        let why = "No samples: no CPU time was used during the profile";
         assert!(svg.contains("<svg") && svg.contains(why), "{svg}");
     }
 
     fn drawn(profile: CpuProfile) -> String {
-        let sampled = profile.end().expect("samples");
-        let svg = sampled.write(Format::FlameGraph).expect("a graph");
+        let samples = profile.end().expect("samples");
+        let svg = samples.write(Format::FlameGraph).expect("a graph");
         String::from_utf8(svg).expect("text")
     }
 }

@@ -1,4 +1,4 @@
-//! What allocated the memory that the process has used and still holds, as its allocator sampled it.
+//! Heap profiles from the samples of the proxy's allocator.
 
 use std::io;
 use std::time::SystemTime;
@@ -7,29 +7,29 @@ use pprof::protos::{Profile, Sample};
 
 use super::symbols::Symbols;
 use super::tables::{Tables, signed};
-use super::{ForgetsNames, Format};
+use super::{Format, SymbolCacheGuard};
 
-/// A way to an allocation, and what came of it; estimates from samples.
+/// Allocations of one stack, estimated from samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeapStack {
     /// Return addresses, the innermost first.
     pub frames: Vec<usize>,
     /// Allocations since the start.
     pub allocated_objects: u64,
-    /// Their bytes.
+    /// Bytes allocated since the start.
     pub allocated_bytes: u64,
-    /// Allocations that are not freed.
+    /// Allocations not freed yet.
     pub live_objects: u64,
-    /// Their bytes.
+    /// Bytes not freed yet.
     pub live_bytes: u64,
 }
 
-/// Writes a profile of stacks of which one in `distance` bytes was sampled.
+/// Encodes a profile. `distance` is the mean number of bytes between samples.
 ///
 /// # Errors
-/// None that memory does not cause.
+/// The encoder fails.
 pub fn write(stacks: &[HeapStack], distance: u32, format: Format) -> io::Result<Vec<u8>> {
-    let _forgets = ForgetsNames;
+    let _guard = SymbolCacheGuard;
     match format {
         Format::Pprof => super::gzipped(&encode(stacks, distance)),
         Format::FlameGraph => {
@@ -44,7 +44,7 @@ pub fn write(stacks: &[HeapStack], distance: u32, format: Format) -> io::Result<
     }
 }
 
-/// Live bytes by stack, from the outermost function to the innermost.
+/// Live bytes by stack, in folded format.
 fn folded(stacks: &[HeapStack]) -> Vec<String> {
     let mut symbols = Symbols::default();
     let live = stacks.iter().filter(|stack| stack.live_bytes > 0);
@@ -91,9 +91,9 @@ fn encode(stacks: &[HeapStack], distance: u32) -> Profile {
     }
 }
 
-/// What viewers leave out, with all that it called: the allocator and its sampler, so that memory
-/// counts for the code that asked for it.
-const ALLOCATOR_FRAMES: &str = "proxy::heap::.*|.*heap::Sampled.*|\
+/// Frames that viewers drop, with everything they called: the allocator and its sampler, so that
+/// memory is attributed to the code that allocates it.
+const ALLOCATOR_FRAMES: &str = "proxy::memory::heap::.*|.*heap::Sampled.*|\
     (__rustc::)?__(rust|rdl|rg)_(re)?alloc(_zeroed)?|alloc::alloc::.*|\
     ::(re)?alloc(ate)?(_zeroed)?";
 
@@ -167,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn a_flame_graph_of_nothing_live_says_so() {
+    fn a_flame_graph_without_live_allocations_says_so() {
         let svg = write(&[stack(vec![here()], 0)], 1, Format::FlameGraph).expect("a graph");
         let svg = String::from_utf8(svg).expect("text");
-        let why = "Nothing was sampled: no sampled allocation is live";
+        let why = "No samples: no sampled allocation is live";
         assert!(svg.contains("<svg") && svg.contains(why), "{svg}");
     }
 }

@@ -1,8 +1,7 @@
-//! Profiles of the running process, in the form that `go tool pprof` and speedscope read, and as
-//! flame graphs.
+//! Profiles of the running process, in pprof format (`go tool pprof`, speedscope) and as flame graphs.
 //!
-//! [`cpu`] samples which code runs, for as long as asked; [`heap`] shows what the proxy's allocator
-//! has sampled all along. Names are looked up on a background thread.
+//! [`cpu`] takes samples for a given time; [`heap`] encodes the samples that the proxy's allocator takes
+//! continuously. Symbolization runs on a background thread.
 
 pub mod cpu;
 pub mod heap;
@@ -16,20 +15,20 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use pprof::protos::{Message, Profile};
 
-/// How a profile is written.
+/// The format of a profile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Gzipped protobuf.
+    /// Protobuf compressed with gzip.
     #[default]
     Pprof,
-    /// A flame graph in SVG, to be opened in a browser.
+    /// A flame graph as interactive SVG.
     FlameGraph,
 }
 
 impl Format {
-    /// Of a query parameter; `None` for one that there is not.
+    /// Parses the query parameter `format`.
     #[must_use]
-    pub fn of(parameter: &str) -> Option<Self> {
+    pub fn parse(parameter: &str) -> Option<Self> {
         match parameter {
             "pprof" => Some(Self::Pprof),
             "flamegraph" => Some(Self::FlameGraph),
@@ -37,7 +36,7 @@ impl Format {
         }
     }
 
-    /// The type of its content.
+    /// Media type.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -46,7 +45,7 @@ impl Format {
         }
     }
 
-    /// The end of its files' names.
+    /// File name extension.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -56,11 +55,10 @@ impl Format {
     }
 }
 
-/// Lets go of the debug information that names were looked up in: tens of megabytes, which an idle
-/// process must not keep.
-struct ForgetsNames;
+/// Frees the debug information cached for symbolization on drop: it takes tens of megabytes.
+struct SymbolCacheGuard;
 
-impl Drop for ForgetsNames {
+impl Drop for SymbolCacheGuard {
     fn drop(&mut self) {
         backtrace::clear_symbol_cache();
     }
@@ -72,8 +70,8 @@ fn gzipped(profile: &Profile) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// A flame graph of folded stacks: `outer;inner;innermost value`, a line each. Where there is none,
-/// it says `empty`, a text without markup.
+/// Draws a flame graph of folded stacks: lines of `outer;inner;innermost value`. Without stacks, it
+/// shows the text `empty`, which must not contain markup.
 fn flame_graph(folded: &[String], title: &str, unit: &str, empty: &str) -> io::Result<Vec<u8>> {
     if folded.is_empty() {
         return Ok(no_graph(title, empty).into_bytes());
@@ -87,14 +85,14 @@ fn flame_graph(folded: &[String], title: &str, unit: &str, empty: &str) -> io::R
     Ok(svg)
 }
 
-/// What is drawn in place of a graph of nothing, for which inferno has an error.
+/// A placeholder for an empty graph, which inferno rejects.
 fn no_graph(title: &str, why: &str) -> String {
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>
 <svg xmlns="http://www.w3.org/2000/svg" width="1200" height="90" font-family="monospace">
 <rect width="100%" height="100%" fill="white"/>
 <text x="50%" y="35" font-size="17" text-anchor="middle">{title}</text>
-<text x="50%" y="65" font-size="12" text-anchor="middle">Nothing was sampled: {why}</text>
+<text x="50%" y="65" font-size="12" text-anchor="middle">No samples: {why}</text>
 </svg>
 "#
     )

@@ -1,18 +1,18 @@
-//! Names and lines of return addresses, each looked up once.
+//! Symbolization of return addresses, cached per profile.
 
 use std::collections::HashMap;
 
-/// A function at an address. Several lie at one address where some were inlined into others.
+/// A function at an address. An address has several where functions were inlined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub(super) name: String,
-    /// Empty where it is not known.
+    /// Empty where unknown.
     pub(super) file: String,
-    /// 0 where it is not known.
+    /// 0 where unknown.
     pub(super) line: u32,
 }
 
-/// What was looked up by now.
+/// The symbols looked up so far.
 #[derive(Debug, Default)]
 pub(super) struct Symbols(HashMap<usize, Vec<Symbol>>);
 
@@ -22,8 +22,7 @@ impl Symbols {
         self.0.entry(address).or_insert_with(|| look_up(address))
     }
 
-    /// The functions of a stack from the outermost to the innermost, as flame graphs fold them:
-    /// `outer;inner`.
+    /// A stack in the folded format of flame graphs: `outer;inner`.
     pub(super) fn path(&mut self, stack: &[usize]) -> String {
         let mut names = Vec::new();
         for &address in stack.iter().rev() {
@@ -36,7 +35,7 @@ impl Symbols {
 
 fn look_up(address: usize) -> Vec<Symbol> {
     let mut found = Vec::new();
-    // A call lies in front of the address that it returns to, which may be another line already.
+    // The call instruction precedes the return address, which may belong to another line.
     let call = std::ptr::without_provenance_mut(address.saturating_sub(1));
     backtrace::resolve(call, |symbol| {
         let file = symbol.filename().map(|path| path.display().to_string());
@@ -58,8 +57,8 @@ fn look_up(address: usize) -> Vec<Symbol> {
     found
 }
 
-/// A function's name, behind its file where it has none of its own: the debug information that we
-/// build with knows of what was inlined just `{async_fn#0}` or `{closure#1}`.
+/// A function's name, prefixed with its file where it is anonymous: with our debug information, inlined
+/// functions are named only `{async_fn#0}` or `{closure#1}`.
 fn placed(name: String, file: &str) -> String {
     let place = file.rsplit_once("/src/").and_then(|(folders, file)| {
         let package = folders.rsplit('/').next()?;
@@ -80,8 +79,8 @@ mod tests {
     use super::placed;
 
     #[test]
-    fn what_has_no_name_of_its_own_is_told_by_its_file() {
-        for (name, file, told) in [
+    fn anonymous_functions_are_named_by_their_file() {
+        for (name, file, expected) in [
             (
                 "{async_fn#0}<u8>",
                 "/a/src/b/proxy/src/request/mod.rs",
@@ -92,7 +91,7 @@ mod tests {
             ("poll<u8>", "/a/src/mod.rs", "poll<u8>"),
             ("{impl#1}", "core/src/task.rs", "core/task.rs {impl#1}"),
         ] {
-            assert_eq!(placed(name.to_owned(), file), told);
+            assert_eq!(placed(name.to_owned(), file), expected);
         }
     }
 }

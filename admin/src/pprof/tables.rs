@@ -1,4 +1,4 @@
-//! The tables that the parts of a profile share (`profile.proto` of pprof).
+//! The deduplicating tables of a profile (`profile.proto` of pprof).
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,8 +7,8 @@ use pprof::protos::{Function, Line, Location, Profile, ValueType};
 
 use super::symbols::{Symbol, Symbols};
 
-/// The tables of a profile, whose entries are named by number. Number 0 is the empty text, and no
-/// function or location.
+/// The tables of a profile, whose entries are referenced by index. Index 0 is the empty string, and is
+/// not used for functions and locations.
 pub(super) struct Tables {
     symbols: Symbols,
     strings: Vec<String>,
@@ -34,7 +34,7 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// The number of a text.
+    /// The index of a string, which is added where it is missing.
     pub(super) fn string(&mut self, text: &str) -> i64 {
         if let Some(&number) = self.by_string.get(text) {
             return number;
@@ -45,7 +45,7 @@ impl Tables {
         number
     }
 
-    /// What a sample's value counts, and in which unit.
+    /// The name and unit of a sample's value.
     pub(super) fn value_type(&mut self, name: &str, unit: &str) -> ValueType {
         ValueType {
             ty: self.string(name),
@@ -69,7 +69,7 @@ impl Tables {
         id
     }
 
-    /// The locations of a stack's return addresses.
+    /// The location ids of a stack's return addresses.
     pub(super) fn locations(&mut self, stack: &[usize]) -> Vec<u64> {
         stack
             .iter()
@@ -100,7 +100,7 @@ impl Tables {
         id
     }
 
-    /// A profile that began at that time with these tables, and nothing else yet.
+    /// A profile with these tables and start time, and no samples.
     pub(super) fn into_profile(self, began: SystemTime) -> Profile {
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
         Profile {
@@ -113,7 +113,7 @@ impl Tables {
     }
 }
 
-/// A number in the form that has one sign for all.
+/// Converts a count to the signed type of pprof, saturating.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Sockets that the servers listen on.
+//! Listening sockets of the servers.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -19,26 +19,26 @@ pub struct Bound {
     pub(super) unix: Option<UnixSocket>,
 }
 
-/// A unix socket; its file goes with it.
+/// A unix socket, whose file is removed on drop.
 #[derive(Debug)]
 pub(super) struct UnixSocket {
     pub(super) listener: UnixListener,
     path: PathBuf,
 }
 
-/// Why an address cannot be listened on.
+/// An address cannot be bound.
 #[derive(Debug, Error)]
 #[error("cannot listen on {address}: {error}")]
 pub struct BindError {
     address: Address,
-    /// What the system says.
+    /// The error of the system call.
     pub error: io::Error,
 }
 
-/// Listens on an address.
+/// Binds an address and listens on it.
 ///
 /// # Errors
-/// Another process has it, or it is not this machine's.
+/// The address is in use, or is not one of this machine.
 pub fn bind(address: &Address) -> Result<Bound, BindError> {
     let fail = |error| BindError {
         address: address.clone(),
@@ -55,7 +55,7 @@ pub fn bind(address: &Address) -> Result<Bound, BindError> {
     for alternatives in address.sockets() {
         match first(&alternatives) {
             Ok(listener) => bound.tcp.push(listener),
-            // `localhost` where one of the families is off.
+            // One of the families of `localhost` is disabled.
             Err(error) if is_missing(&error) && !bound.tcp.is_empty() => {}
             Err(error) => return Err(fail(error)),
         }
@@ -64,7 +64,7 @@ pub fn bind(address: &Address) -> Result<Bound, BindError> {
 }
 
 impl Bound {
-    /// Where it listens, with the port that the system chose where 0 was asked for.
+    /// The bound addresses, with the actual port where port 0 was given.
     #[must_use]
     pub fn addresses(&self) -> Vec<Address> {
         let tcp = self
@@ -107,7 +107,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Whether the machine does not have the address, or its family.
+/// Whether the machine lacks the address or its family.
 fn is_missing(error: &io::Error) -> bool {
     error.kind() == ErrorKind::AddrNotAvailable
         || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
@@ -115,14 +115,14 @@ fn is_missing(error: &io::Error) -> bool {
 
 impl UnixSocket {
     fn bind(path: &Path) -> io::Result<Self> {
-        // A process that was killed has left its file, which nobody listens on.
+        // A killed process leaves its socket file behind, which refuses connections.
         let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
         if is_socket && UnixStream::connect(path).is_err() {
             fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
-        // Whoever may connect may end the process.
+        // Only our user: the admin server can shut down the process.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         Ok(Self {
             listener,
@@ -133,12 +133,12 @@ impl UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // If it is gone already, all the better.
+        // It may have been removed already.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Connections that wait to be accepted.
+/// Queue length of connections not yet accepted.
 const BACKLOG: i32 = 128;
 
 #[cfg(test)]
@@ -149,7 +149,7 @@ mod tests {
     use crate::address::Address;
 
     #[test]
-    fn a_port_of_another_process_is_an_error() {
+    fn a_port_in_use_is_an_error() {
         let free: Address = "127.0.0.1:0".parse().expect("an address");
         let bound = bind(&free).expect("a free port");
         let [taken] = &bound.addresses()[..] else {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn everywhere_is_one_socket_for_both_families() {
+    fn the_unspecified_address_is_one_socket_for_both_families() {
         let bound = bind(&"[::]:0".parse().expect("an address")).expect("a free port");
         let [Address::Tcp(address)] = &bound.addresses()[..] else {
             panic!("{bound:?}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_outlives_a_process_that_was_killed() {
+    fn the_unix_socket_of_a_killed_process_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("admin.sock");
         let address = Address::Unix(path.clone());

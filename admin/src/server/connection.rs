@@ -1,10 +1,10 @@
-//! One connection to a server, from accept to close, and its requests.
+//! Connections to the servers, from accept to close, and their requests.
 
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{Request, Response};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -12,24 +12,23 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::answer::{Answer, ErrorForm, Refusal};
 use super::bound::{Bound, UnixSocket};
-use super::made::Encoding;
-use super::patience::Patient;
-use super::tasks::Listing;
-use super::{Body, Kind, Shared, guard};
-use crate::endpoint::{Asked, Endpoint};
-use crate::limits::{ACCEPT_PAUSE, CONNECTIONS, HEAD_BYTES, HEAD_TIMEOUT};
+use super::write_timeout::WriteTimeout;
+use super::{Kind, guard};
+use crate::endpoint::{Context, Endpoint, EndpointRequest};
+use crate::limits::{ACCEPT_PAUSE, HEAD_BYTES, HEAD_TIMEOUT, MAX_CONNECTIONS};
 use crate::query::{Query, clipped};
+use crate::response::{Body, Encoding, ErrorFormat, ErrorResponse, Response};
+use crate::tasks::TaskHandle;
 
-/// Accepts connections of a server.
-pub(super) fn listen(shared: &Rc<Shared>, kind: Kind, bound: Bound) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+/// Starts accepting connections to a server.
+pub(super) fn listen(context: &Rc<Context>, kind: Kind, bound: Bound) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     for listener in bound.tcp {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                let accepting = Accepting::new(shared, kind, &room);
-                tokio::task::spawn_local(accepting.tcp(listener));
+                let acceptor = Acceptor::new(context, kind, &permits);
+                tokio::task::spawn_local(acceptor.tcp(listener));
             }
             Err(error) => {
                 tracing::error!(server = kind.name(), %error, "cannot accept connections");
@@ -37,26 +36,26 @@ pub(super) fn listen(shared: &Rc<Shared>, kind: Kind, bound: Bound) {
         }
     }
     if let Some(unix) = bound.unix {
-        tokio::task::spawn_local(Accepting::new(shared, kind, &room).unix(unix));
+        tokio::task::spawn_local(Acceptor::new(context, kind, &permits).unix(unix));
     }
 }
 
-struct Accepting {
-    shared: Rc<Shared>,
+struct Acceptor {
+    context: Rc<Context>,
     kind: Kind,
-    room: Arc<Semaphore>,
-    _listing: Listing,
+    permits: Arc<Semaphore>,
+    _task: TaskHandle,
 }
 
-impl Accepting {
-    fn new(shared: &Rc<Shared>, kind: Kind, room: &Arc<Semaphore>) -> Self {
+impl Acceptor {
+    fn new(context: &Rc<Context>, kind: Kind, permits: &Arc<Semaphore>) -> Self {
         Self {
-            shared: Rc::clone(shared),
+            context: Rc::clone(context),
             kind,
-            room: Arc::clone(room),
-            _listing: shared
+            permits: Arc::clone(permits),
+            _task: context
                 .tasks
-                .enter("server", "listening", kind.name().to_owned()),
+                .register("server", "listening", kind.name().to_owned()),
         }
     }
 
@@ -90,79 +89,79 @@ impl Accepting {
     }
 
     fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
-        if let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
-            let (shared, kind) = (Rc::clone(&self.shared), self.kind);
-            tokio::task::spawn_local(serve(shared, kind, stream, room));
+        if let Ok(permits) = Arc::clone(&self.permits).try_acquire_owned() {
+            let (context, kind) = (Rc::clone(&self.context), self.kind);
+            tokio::task::spawn_local(serve(context, kind, stream, permits));
         }
     }
 }
 
 async fn serve(
-    shared: Rc<Shared>,
+    context: Rc<Context>,
     kind: Kind,
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    _room: OwnedSemaphorePermit,
+    _permits: OwnedSemaphorePermit,
 ) {
-    let listing = shared
+    let task = context
         .tasks
-        .enter("connection", "idle", kind.name().to_owned());
-    let (shared, listing) = (&*shared, &listing);
+        .register("connection", "idle", kind.name().to_owned());
+    let (context, task) = (&*context, &task);
     let service = service_fn(|request: Request<Incoming>| async move {
         let path = clipped(request.uri().path());
-        listing.set("answering", format!("{} {path}", kind.name()));
-        let answer = answer(shared, kind, &request).await;
-        listing.set("idle", kind.name().to_owned());
-        Ok::<Response<Body>, Infallible>(answer.into_response())
+        task.set("answering", format!("{} {path}", kind.name()));
+        let response = respond(context, kind, &request).await;
+        task.set("idle", kind.name().to_owned());
+        Ok::<http::Response<Body>, Infallible>(response.into_http())
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(Patient::new(stream)), service)
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream)), service)
         .await;
     if let Err(error) = served {
         tracing::debug!(server = kind.name(), %error, "a connection broke off");
     }
 }
 
-/// The answer to a request.
-async fn answer(shared: &Shared, kind: Kind, request: &Request<Incoming>) -> Answer {
+/// Responds to a request.
+async fn respond(context: &Context, kind: Kind, request: &Request<Incoming>) -> Response {
     let path = request.uri().path();
     let endpoint = kind.endpoint(path);
-    let (form, usage) = endpoint.map_or((ErrorForm::Text, ""), |it| (it.errors, it.usage));
+    let (format, usage) = endpoint.map_or((ErrorFormat::Text, ""), |it| (it.errors, it.usage));
     let guarded = match kind {
-        Kind::Admin => guard::check(request.uri(), request.headers(), &shared.hosts),
-        // Probes and scrapers come by names of the cluster, and can change nothing.
+        Kind::Admin => guard::check(request.uri(), request.headers(), &context.hosts),
+        // Probes and scrapers use cluster host names; these servers are read-only.
         Kind::Metrics | Kind::Readiness => Ok(()),
     };
-    let answered = match (guarded, endpoint) {
+    let result = match (guarded, endpoint) {
         (Err(refusal), _) => Err(refusal),
-        (Ok(()), None) => Err(Refusal::not_found(path)),
-        (Ok(()), Some(endpoint)) => ask(shared, kind, endpoint, request).await,
+        (Ok(()), None) => Err(ErrorResponse::not_found(path)),
+        (Ok(()), Some(endpoint)) => handle(context, kind, endpoint, request).await,
     };
-    answered.unwrap_or_else(|refusal| refusal.answer(form, usage))
+    result.unwrap_or_else(|error| error.into_response(format, usage))
 }
 
-async fn ask(
-    shared: &Shared,
+async fn handle(
+    context: &Context,
     kind: Kind,
     endpoint: &Endpoint,
     request: &Request<Incoming>,
-) -> Result<Answer, Refusal> {
+) -> Result<Response, ErrorResponse> {
     if !endpoint.methods.contains(request.method()) {
-        return Err(Refusal::method(endpoint.methods));
+        return Err(ErrorResponse::method(endpoint.methods));
     }
     let query = match kind {
         Kind::Admin => Query::parse(request.uri().query(), endpoint.parameters),
-        // Whatever a scraper or probe has there means nothing to us.
+        // Queries of scrapers and probes are ignored.
         Kind::Metrics | Kind::Readiness => Ok(Query::default()),
     };
-    let asked = Asked {
-        shared,
+    let request = EndpointRequest {
+        context,
         method: request.method(),
         headers: request.headers(),
-        query: query.map_err(Refusal::bad_parameter)?,
-        encoding: Encoding::asked(request.headers()),
+        query: query.map_err(ErrorResponse::bad_parameter)?,
+        encoding: Encoding::negotiate(request.headers()),
     };
-    (endpoint.answer)(asked).await
+    (endpoint.handle)(request).await
 }

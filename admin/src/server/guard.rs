@@ -1,25 +1,25 @@
-//! Who may speak to the admin server: a page that a browser loaded from elsewhere may not, whatever
-//! name its site resolves to (DNS rebinding), and whatever it posts (CSRF).
+//! Protection of the admin server from pages of other sites in the operator's browser: against DNS
+//! rebinding by checking the host, and against CSRF by checking the origin.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, Uri};
 
-use super::answer::Refusal;
 use crate::query::clipped;
+use crate::response::ErrorResponse;
 
-/// Checks the host that a request names, and where it says that it comes from.
+/// Checks the host and the origin of a request.
 ///
 /// # Errors
-/// The host is none of ours, or the origin is another one.
-pub(super) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), Refusal> {
-    let host =
-        host(uri, headers).ok_or_else(|| Refusal::forbidden("the request names no single Host"))?;
-    if !is_ours(name(host), hosts) {
-        return Err(Refusal::forbidden(format!(
-            "`{}` is not a host of the admin server: use an address or `localhost`, or start the \
-             proxy with --admin-host",
+/// The host is not allowed, or the origin differs from it.
+pub(super) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<(), ErrorResponse> {
+    let host = host(uri, headers)
+        .ok_or_else(|| ErrorResponse::forbidden("exactly one Host header is required"))?;
+    if !name(host).is_some_and(|name| is_ours(name, hosts)) {
+        return Err(ErrorResponse::forbidden(format!(
+            "the host `{}` is not allowed: use an IP address or `localhost`, or start the gateway \
+             with --admin-host",
             clipped(host)
         )));
     }
@@ -31,40 +31,53 @@ pub(super) fn check(uri: &Uri, headers: &HeaderMap, hosts: &[String]) -> Result<
             .and_then(|origin| origin.strip_prefix("http://"));
         origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
     };
-    if origins.all(same) && headers.get_all(SEC_FETCH_SITE).iter().all(is_at_home) {
+    if origins.all(same) && headers.get_all(SEC_FETCH_SITE).iter().all(is_same_site) {
         Ok(())
     } else {
-        Err(Refusal::forbidden(
-            "the request comes from a page of another origin",
+        Err(ErrorResponse::forbidden(
+            "cross-origin requests are not allowed",
         ))
     }
 }
 
-/// What browsers say of where a request comes from (W3C Fetch Metadata), also of an image or a link,
-/// which have no Origin: such a page could not read a profile, but begin one.
+/// Browsers send it with all requests (W3C Fetch Metadata), also for images and links, which have no
+/// Origin: a page of another site could not read a profile that way, but start one.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-fn is_at_home(site: &HeaderValue) -> bool {
+fn is_same_site(site: &HeaderValue) -> bool {
     matches!(site.as_bytes(), b"same-origin" | b"none")
 }
 
-/// The host and port that a request names, once.
+/// Host and port of a request; None where there is not exactly one `Host`.
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let mut named = headers.get_all(HOST).iter();
     let header = named.next()?.to_str().ok()?;
     if named.next().is_some() {
         return None;
     }
-    // RFC 9112 section 3.2.2: an absolute target goes before Host.
+    // RFC 9112 section 3.2.2: an absolute target takes precedence over Host.
     Some(uri.authority().map_or(header, http::uri::Authority::as_str))
 }
 
-/// A host without its port and brackets.
-fn name(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map_or("", |(address, _)| address);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
+/// The host of `host`, `host:port`, `[v6]` or `[v6]:port`, without its brackets. Anything else is
+/// none: user information, a second port, an empty one, or bytes that no name has. What two parsers
+/// could read as two hosts is not to be trusted.
+fn name(authority: &str) -> Option<&str> {
+    let (name, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        address.parse::<Ipv6Addr>().ok()?;
+        (address, port)
+    } else {
+        let end = authority.find(':').unwrap_or(authority.len());
+        let (name, port) = authority.split_at(end);
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        name.bytes().all(is_name).then_some((name, port))?
+    };
+    let is_port = |digits: &str| {
+        digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok()
+    };
+    let is_valid = port.is_empty() || port.strip_prefix(':').is_some_and(is_port);
+    (is_valid && !name.is_empty()).then_some(name)
 }
 
 fn is_ours(name: &str, hosts: &[String]) -> bool {
@@ -90,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_localhost_and_the_named_hosts_pass() {
+    fn addresses_localhost_and_configured_hosts_pass() {
         for host in [
             "127.0.0.1",
             "127.0.0.1:15000",
@@ -106,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn other_hosts_do_not() {
+    fn other_hosts_are_rejected() {
         for host in [
             "",
             "evil.example",
@@ -116,6 +129,21 @@ mod tests {
             "xlocalhost",
             "[::1",
             "[evil.example]:1",
+            "localhost:80@evil.test",
+            "127.0.0.1:80@evil.test",
+            "evil.test@localhost",
+            "u:p@localhost:80",
+            "localhost:",
+            "localhost:80:81",
+            "localhost:+80",
+            "localhost:65536",
+            "localhost:80/x",
+            "localhost#evil.test",
+            "localhost ",
+            "[::1]evil.test",
+            "[::1]:80@evil.test",
+            "[127.0.0.1]",
+            "::1",
         ] {
             assert!(!passes("/", &[("host", host)]), "{host}");
         }
@@ -125,17 +153,20 @@ mod tests {
             &[("host", "localhost"), ("host", "localhost")]
         ));
         assert!(!passes("http://evil.example/", &[("host", "localhost")]));
+        // An absolute target goes before Host, and is held to the same rules.
+        let user = "http://localhost:80@evil.test/";
+        assert!(!passes(user, &[("host", "localhost")]));
     }
 
     #[test]
-    fn a_browser_has_to_be_at_home() {
+    fn cross_site_requests_of_browsers_are_rejected() {
         let passes = |site| passes("/", &[("host", "localhost"), ("sec-fetch-site", site)]);
         assert!(passes("same-origin") && passes("none"));
         assert!(!passes("cross-site") && !passes("same-site") && !passes(""));
     }
 
     #[test]
-    fn an_origin_has_to_be_the_host() {
+    fn an_origin_other_than_the_host_is_rejected() {
         let passes = |origin| passes("/", &[("host", "localhost:15000"), ("origin", origin)]);
         assert!(passes("http://localhost:15000"));
         for origin in [

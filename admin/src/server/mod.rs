@@ -1,81 +1,43 @@
-//! The servers: sockets, the admin thread, and HTTP/1 on it.
+//! The servers: sockets, the admin thread, and HTTP/1.
 
-mod answer;
-mod body;
 mod bound;
 mod connection;
 mod guard;
-mod made;
-mod patience;
-mod tasks;
+mod write_timeout;
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-use crate::background::Background;
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::{self, Context, Endpoint};
 use crate::handles::Handles;
-use crate::limits::{ADMIN_NICENESS, TRACES};
+use crate::limits::ADMIN_NICENESS;
 use crate::priority;
 
-pub(crate) use answer::{Answer, ErrorForm, JSON, Refusal, TEXT};
-pub(crate) use body::{Body, Piece};
 pub use bound::{BindError, Bound, bind};
-pub(crate) use made::{Encoding, made};
-pub(crate) use tasks::Tasks;
 
-/// The sockets of the servers.
+/// The listening sockets of each server; empty for one that is disabled.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    /// Of the admin server.
+    /// Sockets of the admin server.
     pub admin: Bound,
-    /// Of the metrics.
+    /// Sockets of the metrics server.
     pub metrics: Bound,
-    /// Of readiness.
+    /// Sockets of the readiness server.
     pub readiness: Bound,
 }
 
-/// The running servers. They end when this is dropped.
+/// The running servers. Dropping it stops them.
 #[derive(Debug)]
 pub struct Server {
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the endpoints of all servers share.
-pub(crate) struct Shared {
-    pub(crate) handles: Arc<Handles>,
-    /// Hosts, beside addresses and `localhost`, by which the admin server may be addressed.
-    pub(crate) hosts: Vec<String>,
-    /// For the answers of the admin server.
-    pub(crate) background: Background,
-    /// For scrapes, which do not wait for dumps.
-    pub(crate) scrapes: Background,
-    /// What the admin thread is at.
-    pub(crate) tasks: Tasks,
-    /// Traces armed.
-    pub(crate) traces: Arc<Semaphore>,
-}
-
-impl Shared {
-    fn new(handles: Handles, hosts: Vec<String>) -> Self {
-        Self {
-            handles: Arc::new(handles),
-            hosts,
-            background: Background::default(),
-            scrapes: Background::default(),
-            tasks: Tasks::default(),
-            traces: Arc::new(Semaphore::new(TRACES)),
-        }
-    }
-}
-
-/// Which of the servers.
+/// One of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Admin,
@@ -92,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// What is at a path.
+    /// The endpoint at a path.
     fn endpoint(self, path: &str) -> Option<&'static Endpoint> {
         let tables: &[&'static [Endpoint]] = match self {
             Self::Admin => &[endpoint::ADMIN, endpoint::PAGE],
@@ -104,11 +66,11 @@ impl Kind {
     }
 }
 
-/// Serves on these sockets, on a thread of its own. The admin server answers to addresses,
-/// `localhost` and `hosts`.
+/// Starts the servers on a thread of their own. The admin server accepts IP addresses, `localhost` and
+/// `hosts` as its `Host`.
 ///
 /// # Errors
-/// The system has no thread or descriptor left.
+/// The thread or its runtime cannot be created.
 pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Result<Server> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -117,16 +79,16 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
     let run = move || {
         priority::lower(ADMIN_NICENESS);
         let local = LocalSet::new();
-        let shared = Rc::new(Shared::new(handles, hosts));
+        let context = Rc::new(Context::new(handles, hosts));
         local.block_on(&runtime, async move {
             for (kind, bound) in [
                 (Kind::Readiness, sockets.readiness),
                 (Kind::Metrics, sockets.metrics),
                 (Kind::Admin, sockets.admin),
             ] {
-                connection::listen(&shared, kind, bound);
+                connection::listen(&context, kind, bound);
             }
-            // An error means that the handle is gone: the same.
+            // Both a message and a dropped sender mean shutdown.
             let _ = stopped.await;
         });
     };
@@ -137,8 +99,8 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
     })
 }
 
-/// Whether the admin server lets in a request of this target and these headers.
-pub(crate) fn lets_in(uri: &http::Uri, headers: &http::HeaderMap) -> bool {
+/// Whether the admin server allows a request with this target and these headers.
+pub(crate) fn allows(uri: &http::Uri, headers: &http::HeaderMap) -> bool {
     guard::check(uri, headers, &[]).is_ok()
 }
 
@@ -146,7 +108,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic has been reported by its thread.
+            // A panic of the thread has been logged already.
             let _ = thread.join();
         }
     }

@@ -1,10 +1,10 @@
-//! What a JSON endpoint answers when it refuses.
+//! Error responses of the JSON endpoints.
 
 use serde::{Deserialize, Serialize};
 
-/// The body of an error.
+/// The body of an error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorAnswer {
-    /// What is wrong, and how it is done right: one line.
+    /// One line: what is wrong, and what to do about it.
     pub error: String,
 }

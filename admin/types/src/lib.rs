@@ -1,11 +1,10 @@
-//! What the admin server answers, as types: the server writes them, `gwctl` reads them.
+//! The types of the admin server's JSON responses, shared by the server and `gwctl`.
 //!
-//! Names are camelCase, durations of the configuration are written as Gateway API has them (`1m30s`),
-//! measured ones carry their unit in their name. What is absent is left out. Readers pass over
-//! fields they do not know, so that a tool reads the answers of a newer proxy.
+//! Names are in camelCase. Configured durations use the Gateway API format (`1m30s`); measured ones have
+//! their unit in the name. Absent values are omitted. Readers ignore unknown fields, so that tools can
+//! read the responses of newer proxies.
 //!
-//! No type here has a place for a private key; values that headers keep secret go through
-//! [`secret`].
+//! No type has a field for a private key; header values and URLs pass through [`secret`] for masking.
 
 pub mod dump;
 mod error;

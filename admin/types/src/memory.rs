@@ -1,74 +1,74 @@
-//! The answer of `/memory`.
+//! The response of `/memory`.
 
 use serde::{Deserialize, Serialize};
 
-/// Where memory is. Sizes are bytes.
+/// Memory usage. Sizes are in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Memory {
-    /// What the allocator says of itself.
+    /// Statistics of the allocator.
     pub allocator: Allocator,
-    /// What the program holds; nothing where the allocator does not count it.
+    /// Allocations of the program; None where the allocator does not count them.
     pub allocations: Option<Allocations>,
-    /// What the kernel says of the process.
+    /// Statistics of the kernel for the process.
     pub process: Process,
-    /// What the kernel says of the control group; nothing outside of one.
+    /// Statistics of the kernel for the memory cgroup; None without one.
     pub cgroup: Option<Cgroup>,
-    /// The heap profiler.
+    /// State of the heap profiler.
     pub heap_profile: HeapProfile,
 }
 
-/// The allocator's own numbers.
+/// Statistics of the allocator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocator {
-    /// Its name and version.
+    /// Name and version.
     pub name: String,
-    /// Memory it may touch.
+    /// Committed memory.
     pub committed: u64,
-    /// The most it ever could.
+    /// Largest committed memory so far.
     pub peak_committed: u64,
-    /// Address space it has taken.
+    /// Reserved address space.
     pub reserved: u64,
-    /// Resident memory, as it knows.
+    /// Resident memory.
     pub rss: u64,
-    /// The most that ever was resident.
+    /// Largest resident memory so far.
     pub peak_rss: u64,
-    /// Page faults that had to wait for a disk.
+    /// Major page faults, which read from disk.
     pub page_faults: u64,
 }
 
-/// What the program has allocated, and where.
+/// Allocations of the program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocations {
-    /// Of the whole program.
+    /// All threads.
     pub total: Allocated,
-    /// Of each shard; what lives of one is what it has allocated less what it has freed.
+    /// By shard; live ones are allocations less frees on that shard, whoever allocated them.
     pub shards: Vec<Allocated>,
 }
 
-/// Counts and bytes.
+/// Counts and bytes of allocations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allocated {
-    /// Allocations ever made.
+    /// Allocations since the start.
     pub count: u64,
-    /// Bytes ever allocated.
+    /// Bytes allocated since the start.
     pub bytes: u64,
-    /// Allocations that live.
+    /// Allocations not freed yet.
     pub live_count: u64,
-    /// Bytes that live.
+    /// Bytes not freed yet.
     pub live_bytes: u64,
 }
 
-/// The process, as `/proc` has it.
+/// The process, from `/proc`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Process {
     /// Resident memory.
     pub rss: u64,
-    /// Resident memory, what is shared with other processes counted by its share.
+    /// Proportional set size: resident memory with shared pages divided among their processes.
     pub pss: Option<u64>,
     /// Memory in swap.
     pub swap: u64,
@@ -78,30 +78,30 @@ pub struct Process {
     pub threads: u64,
     /// Open file descriptors.
     pub fds: u64,
-    /// Descriptors it may open.
+    /// Limit of open file descriptors; None where unlimited.
     pub max_fds: Option<u64>,
 }
 
-/// The control group.
+/// The memory cgroup.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cgroup {
     /// Memory in use.
     pub usage: u64,
-    /// The limit; nothing where there is none.
+    /// Memory limit; None where unlimited.
     pub limit: Option<u64>,
-    /// Memory in use but for file pages that could go: what Kubernetes compares with the limit.
+    /// Usage less inactive file pages, which Kubernetes compares with the limit.
     pub working_set: u64,
 }
 
-/// The heap profiler.
+/// State of the heap profiler.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeapProfile {
-    /// Whether it samples.
+    /// Whether sampling is on.
     pub armed: bool,
-    /// Allocations sampled so far.
+    /// Allocations sampled since the start.
     pub sampled: u64,
-    /// Sampled allocations that live.
+    /// Sampled allocations not freed yet.
     pub live_samples: u64,
 }

@@ -1,16 +1,16 @@
-//! The answer of `/debug/tasks`: what every thread is at.
+//! The response of `/debug/tasks`: running tasks per thread.
 
 use serde::{Deserialize, Serialize};
 
-/// The task tree.
+/// The tasks of all threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tasks {
-    /// The request threads.
+    /// Tasks of the request threads.
     pub shards: Vec<ShardTasks>,
-    /// The admin thread.
+    /// Tasks of the admin thread.
     #[serde(default)]
     pub admin: Vec<Task>,
-    /// The configuration thread.
+    /// Tasks of the configuration thread.
     #[serde(default)]
     pub xds: Vec<Task>,
 }
@@ -19,17 +19,17 @@ pub struct Tasks {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShardTasks {
-    /// Its number.
+    /// Number of the shard.
     pub id: u16,
-    /// How long ago its event loop last turned.
+    /// Time since the last iteration of its event loop.
     pub heartbeat_ms: u64,
-    /// Whether it gave no answer in time: then there are no tasks here.
+    /// Whether it did not respond in time; `tasks` is empty then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stuck: bool,
-    /// Tasks that there is no room for in the answer.
+    /// Number of tasks left out beyond the limit of the response.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: u64,
-    /// Its tasks, those without a parent.
+    /// Root tasks; others are their children.
     pub tasks: Vec<Task>,
 }
 
@@ -37,20 +37,20 @@ pub struct ShardTasks {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// Its number on its thread.
+    /// Unique on its thread.
     pub id: u64,
-    /// What it is for, such as `connection`.
+    /// Such as `connection`.
     pub kind: String,
-    /// What it is at, such as `idle`.
+    /// Such as `idle`.
     pub state: String,
-    /// For how long it has been at that.
+    /// Time in this state.
     pub since_ms: u64,
-    /// How often it was run.
+    /// Number of times it was polled.
     pub polls: u64,
-    /// Whom it serves, such as the client's address.
+    /// The client or resource it serves, such as an address.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// Tasks it has begun.
+    /// Tasks it has spawned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Task>,
 }

@@ -1,4 +1,4 @@
-//! Durations as Gateway API writes them.
+//! Durations in the Gateway API format.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub(crate) fn of_duration(duration: Duration) -> String {
     GatewayDuration(duration).to_string()
 }
 
-/// `1m30s`, or `0s` for never; nothing where the default holds.
+/// `1m30s`, `0s` for no timeout, or None for the default.
 pub(crate) fn of_timeout(timeout: Timeout) -> Option<String> {
     match timeout {
         Timeout::Default => None,

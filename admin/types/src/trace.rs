@@ -1,4 +1,4 @@
-//! The events of `/debug/trace`: the life of one request, told as it happens.
+//! The events of `/debug/trace`.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// When it began, in µs from the request's start.
+    /// Start, in µs since the start of the request.
     pub event_start: u64,
-    /// When it ended, likewise.
+    /// End, in µs since the start of the request.
     pub event_end: u64,
-    /// The shard it happened on.
+    /// Number of the shard.
     pub shard: u16,
-    /// Tells the requests of one stream apart: the request's id, once that is known.
+    /// Distinguishes the requests of a stream: the request id, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// How good or bad it is.
+    /// Severity of the event.
     pub severity: Severity,
-    /// What happened.
+    /// Type of the event with its data.
     pub message: Message,
 }
 
-/// How good or bad an event is.
+/// The severity of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
-    /// It went well.
+    /// A step succeeded.
     Success,
-    /// It happened.
+    /// Neutral information.
     #[default]
     Info,
-    /// It is not as it should be, and the request went on.
+    /// A problem that did not end the request.
     Warn,
-    /// It ended the request, or one try of it.
+    /// A failure that ended the request or an attempt.
     Error,
 }
 
-/// What happened.
+/// The type of an event with its data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "type",
@@ -44,232 +44,232 @@ pub enum Severity {
     rename_all_fields = "camelCase"
 )]
 pub enum Message {
-    /// A connection that is relayed as it is began.
+    /// A TCP, TLS passthrough or UDP connection started.
     ConnectionStarted {
         /// The client's address.
         client: String,
-        /// Where it came in.
+        /// Key of the bind that accepted it.
         bind: String,
         /// `TCP`, `TLS` or `UDP`.
         #[serde(default)]
         protocol: String,
-        /// The name that a TLS client asks for, if it asks for one.
+        /// SNI of the TLS client; None where it sends none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         server_name: Option<String>,
-        /// Number of the configuration that it is served by.
+        /// Number of the configuration that serves it.
         #[serde(default)]
         configuration: u64,
     },
-    /// A connection that was relayed as it is ended.
+    /// A TCP, TLS passthrough or UDP connection ended.
     ConnectionFinished(ConnectionFinished),
-    /// A request's head was read.
+    /// The head of a request was received.
     RequestStarted {
         /// The client's address.
         client: String,
-        /// Key of the bind it came in by.
+        /// Key of the bind that accepted it.
         bind: String,
-        /// Number of the configuration that it is served by.
+        /// Number of the configuration that serves it.
         configuration: u64,
     },
-    /// The request as it came, its path normalised.
+    /// The request as received, with its path normalized.
     RequestSnapshot(Request),
-    /// Which listener owns the request's host.
+    /// Selection of the listener by the request's host.
     ListenerSelection {
-        /// The host.
+        /// Host of the request.
         host: String,
-        /// Key of the listener; nothing where none owns it.
+        /// Key of the listener; None where none matches.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         selected: Option<String>,
-        /// The listeners of the bind, and what came of each.
+        /// The listeners of the bind with the outcome of each.
         candidates: Vec<ListenerCandidate>,
     },
-    /// Which rule serves the request.
+    /// Selection of the route rule.
     RouteSelection {
-        /// `kind/namespace/name/rule` of the rule; nothing where none matches.
+        /// `kind/namespace/name/rule` of the rule; None where none matches.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         selected: Option<String>,
-        /// The matches it was held against, and what came of each.
+        /// The evaluated matches with the outcome of each.
         candidates: Vec<RouteCandidate>,
-        /// Whether there were more than are listed.
+        /// Whether the list is incomplete.
         #[serde(default)]
         truncated: bool,
     },
-    /// What holds for the request, by the policies and filters of its route.
+    /// The policies and filters in effect for the request.
     PolicySelection {
-        /// The names of what holds.
+        /// Names of their fields, such as `retry`.
         policies: Vec<String>,
     },
-    /// What a policy or filter did.
+    /// The outcome of a policy or filter.
     Policy {
-        /// Its kind, such as `redirect`.
+        /// Kind, such as `redirect`.
         kind: String,
-        /// Whether it did anything.
+        /// Whether it was applied.
         outcome: PolicyOutcome,
-        /// Why not, or what it did.
+        /// What it did, or why it was skipped.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// Whether the request may go on.
+    /// An authorization decision.
     AuthorizationResult {
-        /// What decided.
+        /// The policy that decided.
         by: String,
-        /// Whether it may.
+        /// Whether the request is allowed.
         allowed: bool,
-        /// Why; never the credentials.
+        /// Reason, without credentials.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
     },
-    /// Where the request goes.
+    /// Selection of the backend and its endpoint.
     BackendSelection {
-        /// The backend or service that was drawn.
+        /// Key of the backend, or of the service with its port.
         backend: String,
-        /// Why it does not resolve, where it does not: a reason of `ResolvedRefs`.
+        /// Reason of `ResolvedRefs` where the reference is invalid.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unresolved: Option<String>,
-        /// The endpoint that was chosen; nothing where there is none.
+        /// The selected endpoint; None where none is available.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         selected: Option<String>,
-        /// The endpoints there are, as the balancing sees them.
+        /// The endpoints with their load balancing state.
         endpoints: Vec<EndpointScore>,
         /// Whether there are more than are listed.
         #[serde(default)]
         truncated: bool,
     },
-    /// A try begins.
+    /// An attempt started.
     BackendCallStart {
-        /// Its number, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
-        /// The endpoint.
+        /// Address of the endpoint.
         endpoint: String,
-        /// Whether the connection was used before.
+        /// Whether the connection is from the pool.
         reused: bool,
-        /// Time to connect, where it was not.
+        /// Time to connect; None for a pooled connection.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         connect_micros: Option<u64>,
     },
-    /// How a try ended.
+    /// An attempt ended.
     BackendCallResult {
-        /// Its number, from 1.
+        /// Number of the attempt, from 1.
         attempt: u32,
-        /// The endpoint.
+        /// Address of the endpoint.
         endpoint: String,
-        /// The status it answered with.
+        /// Status of the response; None without a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<u16>,
-        /// Why it failed, if it did.
+        /// Reason of a failure; None on success.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Whether there is another try.
+    /// A retry decision.
     Retry {
-        /// Whether there is.
+        /// Whether the request is retried.
         retried: bool,
         /// Why, or why not.
         reason: String,
     },
-    /// The response's head as it came from the backend.
+    /// The response head as received from the backend.
     ResponseSnapshot {
-        /// Its status.
+        /// Status code.
         status: u16,
-        /// Its headers; secret values are masked.
+        /// Names and values; secrets are masked.
         headers: Vec<(String, String)>,
     },
-    /// The request is over.
+    /// The request ended.
     RequestFinished(Finished),
-    /// The stream is over, and lost events that nobody took in time.
+    /// Events of this stream were dropped because the client did not read them in time.
     EventsLost {
-        /// How many.
+        /// Number of dropped events.
         count: u64,
     },
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Request {
-    /// Its method.
+    /// Method.
     pub method: String,
-    /// Its host.
+    /// Host, with the port if given.
     pub host: String,
-    /// Its path and query; values of parameters that carry credentials are masked.
+    /// Path and query; secrets are masked.
     pub path: String,
-    /// `HTTP/1.1` and the like.
+    /// Such as `HTTP/1.1`.
     pub protocol: String,
-    /// Its headers; secret values are masked.
+    /// Names and values; secrets are masked.
     pub headers: Vec<(String, String)>,
 }
 
-/// A listener that a request was held against.
+/// A candidate of the listener selection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerCandidate {
-    /// Its key.
+    /// Key of the listener.
     pub listener: String,
-    /// Its hosts; `*` where it has every host.
+    /// Its hostname; `*` for all hosts.
     pub hostname: String,
-    /// Whether it owns the request.
+    /// Whether it was selected.
     pub selected: bool,
 }
 
-/// A match that a request was held against.
+/// A candidate of the route selection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteCandidate {
-    /// `kind/namespace/name/rule` of its rule.
+    /// `kind/namespace/name/rule` of the rule.
     pub route: String,
-    /// Number of the match in the rule.
+    /// Index of the match in the rule, from 0.
     pub match_index: u16,
-    /// What came of it.
+    /// Outcome of the evaluation.
     pub outcome: RouteOutcome,
-    /// Why it lost.
+    /// Why it was not selected.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// What came of holding a request against a match.
+/// The outcome of evaluating a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RouteOutcome {
-    /// It serves the request.
+    /// Matches and has precedence.
     Selected,
-    /// It matches, but a more specific or older one serves the request.
+    /// Matches, but a more specific or older rule has precedence.
     Shadowed,
-    /// It does not match.
+    /// Does not match.
     Lost,
 }
 
-/// Whether a policy did anything.
+/// Whether a policy was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PolicyOutcome {
-    /// It did.
+    /// Applied to the request.
     Applied,
-    /// It did not.
+    /// Not applicable to the request.
     Skipped,
 }
 
-/// An endpoint as the balancing of one shard sees it.
+/// An endpoint in the load balancing of one shard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointScore {
-    /// Its name.
+    /// Address of the endpoint.
     pub endpoint: String,
-    /// Its share, relative to the others.
+    /// Weight relative to the other endpoints.
     pub weight: u32,
-    /// Health over expected time and load: the higher one of two that are drawn wins.
+    /// Health divided by expected latency and load: of two random endpoints, the higher score wins.
     pub score: f64,
     /// From 0 (failing) to 1 (healthy).
     pub health: f64,
-    /// Average time to the response's head; 0 before the first.
+    /// Moving average of the time to the response head; 0 before the first response.
     pub latency_ms: f64,
-    /// Requests now.
+    /// Requests in flight.
     pub in_flight: u32,
-    /// Whether it is put aside.
+    /// Whether it is ejected.
     pub ejected: bool,
-    /// Whether an earlier try of this request went to it.
+    /// Whether an earlier attempt of this request used it.
     pub tried: bool,
 }
 
-/// How a connection, or a session of datagrams, ended.
+/// The end of a TCP or TLS connection, or of a UDP session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectionFinished {
@@ -277,51 +277,51 @@ pub struct ConnectionFinished {
     pub bytes_in: u64,
     /// Bytes to the client.
     pub bytes_out: u64,
-    /// Why it failed, if it did.
+    /// Reason of a failure; None on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The rule that served it.
+    /// The route rule, once selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// The backend it went to.
+    /// The backend, once selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// The endpoint it went to last.
+    /// The endpoint of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Tries after the first.
+    /// Attempts after the first.
     pub retries: u32,
-    /// The whole, in µs.
+    /// Total duration, in µs.
     pub duration_micros: u64,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Finished {
-    /// Status that the client got; 0 where it got none.
+    /// Status sent to the client; 0 without a response.
     pub status: u16,
-    /// Why it failed, if it did.
+    /// Reason of a failure; None on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The rule that served it.
+    /// The route rule, once selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// The backend it went to.
+    /// The backend, once selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// The endpoint it went to last.
+    /// The endpoint of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Payload bytes from the client.
+    /// Body bytes from the client.
     pub bytes_in: u64,
-    /// Payload bytes to the client.
+    /// Body bytes to the client.
     pub bytes_out: u64,
-    /// Tries after the first.
+    /// Attempts after the first.
     pub retries: u32,
-    /// From the last try's beginning to the response's head, in µs.
+    /// Time from the start of the last attempt to the response head, in µs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_micros: Option<u64>,
-    /// The whole, in µs.
+    /// Total duration, in µs.
     pub duration_micros: u64,
 }

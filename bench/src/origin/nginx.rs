@@ -28,7 +28,7 @@ pub(super) fn command(listen: SocketAddr, size: usize, folder: &Path) -> Result<
 }
 
 fn config(listen: SocketAddr, folder: &Path) -> String {
-    let (preamble, folder) = (nginx_preamble(1), folder.display());
+    let (preamble, folder) = (nginx_preamble(1, ""), folder.display());
     format!(
         "{preamble}http {{\n{NGINX_UNLIMITED}open_file_cache max=16;\nopen_file_cache_valid 1h;\n\
          sendfile on;\ntcp_nopush on;\nserver {{ listen {listen};\n\

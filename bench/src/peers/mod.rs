@@ -128,19 +128,20 @@ pub(crate) fn all(gateway: &Path, cache: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(haproxy::Haproxy),
         Box::new(haproxy::HaproxyTuned),
         Box::new(nginx::Nginx),
+        Box::new(nginx::NginxTuned),
         Box::new(envoy::Envoy::new(cache)),
         Box::new(pingora::Pingora::new(cache)),
     ]
 }
 
 /// Whether `asked` on the command line means this peer: its name, or its name's first part
-/// (`gateway` means both drivers).
+/// (`gateway` means both drivers, while `haproxy` and `nginx` mean the untuned ones).
 pub(crate) fn is_meant(peer: &dyn Peer, asked: &str) -> bool {
     let name = peer.name();
     name == asked
         || name
             .strip_prefix(asked)
-            .is_some_and(|rest| rest.starts_with('-') && asked != "haproxy")
+            .is_some_and(|rest| rest.starts_with('-') && !["haproxy", "nginx"].contains(&asked))
 }
 
 /// What a bare relay cannot do: anything that is not bytes through.
@@ -221,7 +222,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn gateway_means_both_drivers_and_haproxy_means_itself() {
+    fn gateway_means_both_drivers_and_haproxy_and_nginx_mean_themselves() {
         let peers = all(Path::new("gateway"), Path::new("cache"));
         let meant = |asked: &str| {
             let names = peers
@@ -232,6 +233,8 @@ pub(crate) mod tests {
         };
         assert_eq!(meant("gateway"), "gateway-io-uring gateway-epoll");
         assert_eq!(meant("haproxy"), "haproxy");
+        assert_eq!(meant("nginx"), "nginx");
+        assert_eq!(meant("nginx-tuned"), "nginx-tuned");
         assert_eq!(meant("relay"), "relay-epoll relay-io-uring");
     }
 

@@ -13,6 +13,10 @@ use crate::scenario::{Case, Front, RouteKey};
 /// nginx from the distribution.
 pub(crate) struct Nginx;
 
+/// The same as one would tune it for bodies: larger buffers for responses, and request bodies passed
+/// on as they come.
+pub(crate) struct NginxTuned;
+
 impl Peer for Nginx {
     fn name(&self) -> &'static str {
         "nginx"
@@ -23,11 +27,7 @@ impl Peer for Nginx {
     }
 
     fn version(&self) -> Result<String> {
-        let text = process::output("nginx", &["-v"]).context("apt-get install nginx-light")?;
-        Ok(text
-            .trim()
-            .trim_start_matches("nginx version: nginx/")
-            .to_owned())
+        version()
     }
 
     fn unable(&self, _case: &Case) -> Option<&'static str> {
@@ -35,28 +35,90 @@ impl Peer for Nginx {
     }
 
     fn prepare(&self, wiring: &Wiring) -> Result<Command> {
-        let path = wiring.write("nginx.conf", &config(wiring))?;
-        let mut command = Command::new("nginx");
-        command
-            .arg("-c")
-            .arg(path)
-            .arg("-p")
-            .arg(&wiring.folder)
-            .args(["-e", "stderr"]);
-        Ok(command)
+        prepare(wiring, &Tuning::NONE)
     }
 
     fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
-        wiring.write("nginx.conf", &config(wiring))?;
-        running.signal(Signal::HUP)
+        reload(wiring, running, &Tuning::NONE)
     }
 }
 
+impl Peer for NginxTuned {
+    fn name(&self) -> &'static str {
+        "nginx-tuned"
+    }
+
+    fn role(&self) -> Role {
+        Role::Peer
+    }
+
+    fn version(&self) -> Result<String> {
+        version()
+    }
+
+    fn unable(&self, case: &Case) -> Option<&'static str> {
+        (case.load.bytes < TUNED_FOR).then_some("what it is tuned for are larger bodies")
+    }
+
+    fn prepare(&self, wiring: &Wiring) -> Result<Command> {
+        prepare(wiring, &Tuning::BODIES)
+    }
+
+    fn reload(&self, wiring: &Wiring, running: &Running) -> Result<()> {
+        reload(wiring, running, &Tuning::BODIES)
+    }
+}
+
+/// What differs between the two.
+struct Tuning {
+    events: &'static str,
+    http: &'static str,
+}
+
+impl Tuning {
+    const NONE: Self = Self {
+        events: "",
+        http: "proxy_buffers 8 16k;\n",
+    };
+    const BODIES: Self = Self {
+        events: "multi_accept on; ",
+        http: "proxy_buffers 16 32k;\nproxy_request_buffering off;\n",
+    };
+}
+
+/// Bodies from which on the tuning can matter: one buffer of the untuned nginx.
+const TUNED_FOR: usize = 16 * 1024;
+
+fn version() -> Result<String> {
+    let text = process::output("nginx", &["-v"]).context("apt-get install nginx-light")?;
+    Ok(text
+        .trim()
+        .trim_start_matches("nginx version: nginx/")
+        .to_owned())
+}
+
+fn prepare(wiring: &Wiring, tuning: &Tuning) -> Result<Command> {
+    let path = wiring.write("nginx.conf", &config(wiring, tuning))?;
+    let mut command = Command::new("nginx");
+    command
+        .arg("-c")
+        .arg(path)
+        .arg("-p")
+        .arg(&wiring.folder)
+        .args(["-e", "stderr"]);
+    Ok(command)
+}
+
+fn reload(wiring: &Wiring, running: &Running, tuning: &Tuning) -> Result<()> {
+    wiring.write("nginx.conf", &config(wiring, tuning))?;
+    running.signal(Signal::HUP)
+}
+
 /// Lines before the `http` block, shared with nginx as an origin.
-pub(crate) fn preamble(workers: usize) -> String {
+pub(crate) fn preamble(workers: usize, events: &str) -> String {
     format!(
         "daemon off;\nworker_processes {workers};\nworker_rlimit_nofile 65536;\npid nginx.pid;\n\
-         error_log stderr crit;\nevents {{ worker_connections 32768; }}\n"
+         error_log stderr crit;\nevents {{ {events}worker_connections 32768; }}\n"
     )
 }
 
@@ -66,16 +128,17 @@ pub(crate) const UNLIMITED: &str = "access_log off;\nkeepalive_requests 10000000
      client_body_temp_path tmp-client;\nproxy_temp_path tmp-proxy;\nfastcgi_temp_path tmp-fcgi;\n\
      uwsgi_temp_path tmp-uwsgi;\nscgi_temp_path tmp-scgi;\n";
 
-fn config(wiring: &Wiring) -> String {
-    let mut text = preamble(wiring.workers);
+fn config(wiring: &Wiring, tuning: &Tuning) -> String {
+    let mut text = preamble(wiring.workers, tuning.events);
     let Wiring { origin, .. } = wiring;
     let _ = write!(
         text,
         "http {{\n{UNLIMITED}http2_max_requests 1000000000;\nhttp2_max_concurrent_streams 1024;\n\
          server_names_hash_max_size 65536;\nserver_names_hash_bucket_size 128;\n\
-         proxy_max_temp_file_size 0;\nproxy_buffer_size 16k;\nproxy_buffers 8 16k;\n\
+         proxy_max_temp_file_size 0;\nproxy_buffer_size 16k;\n{}\
          upstream origin {{ server {origin}; keepalive 1024; keepalive_requests 1000000000; \
-         keepalive_timeout 1h; }}\n"
+         keepalive_timeout 1h; }}\n",
+        tuning.http
     );
     let pass = pass(wiring.front);
     match wiring.routes.by {
@@ -144,15 +207,32 @@ mod tests {
 
     #[test]
     fn nginx_accepts_every_configuration() {
-        if Nginx.version().is_err() {
+        if version().is_err() {
             return;
         }
         let folder = tempfile::tempdir().expect("folder");
         for wiring in all_wirings(folder.path()) {
-            let mut command = Nginx.prepare(&wiring).expect("prepares");
-            let output = command.arg("-t").output().expect("runs");
-            let text = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{:?}: {text}", wiring.front);
+            for peer in [&Nginx as &dyn Peer, &NginxTuned] {
+                let mut command = peer.prepare(&wiring).expect("prepares");
+                let output = command.arg("-t").output().expect("runs");
+                let text = String::from_utf8_lossy(&output.stderr);
+                let (name, front) = (peer.name(), wiring.front);
+                assert!(output.status.success(), "{name} {front:?}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_tuned_one_differs_by_its_tuning_alone() {
+        let folder = tempfile::tempdir().expect("folder");
+        for wiring in all_wirings(folder.path()) {
+            let [plain, tuned] = [Tuning::NONE, Tuning::BODIES].map(|it| config(&wiring, &it));
+            let undone = tuned
+                .replace("multi_accept on; ", "")
+                .replace("proxy_request_buffering off;\n", "")
+                .replace("proxy_buffers 16 32k;", "proxy_buffers 8 16k;");
+            assert_ne!(tuned, plain);
+            assert_eq!(undone, plain);
         }
     }
 }

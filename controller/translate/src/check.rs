@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use crate::admit::{self, Admitted, Severity, Source};
+use crate::admit::{self, Admitted, Severity, Source, UnknownFields};
 use crate::status::{Condition, ConditionStatus, ListenerStatus, PolicyStatus};
 use crate::{Options, Statuses, Store, translate};
 
@@ -23,10 +23,11 @@ pub enum Verdict {
 /// `out` takes no more.
 pub fn check(
     sources: &[Source],
+    unknown_fields: UnknownFields,
     options: impl FnOnce(&Store) -> Options,
     out: &mut dyn Write,
 ) -> io::Result<Verdict> {
-    let Admitted { objects, findings } = admit::admit(sources);
+    let Admitted { objects, findings } = admit::admit_with(unknown_fields, sources);
     for finding in &findings {
         writeln!(out, "{}: {finding}", severity(finding.severity))?;
     }
@@ -145,7 +146,7 @@ fn write_conditions(indent: &str, conditions: &[Condition], out: &mut dyn Write)
 mod tests {
     use super::{Verdict, check};
     use crate::Options;
-    use crate::admit::Source;
+    use crate::admit::{Source, UnknownFields};
 
     const GOOD: &str = "\
 apiVersion: gateway.networking.k8s.io/v1
@@ -169,7 +170,12 @@ spec:
     fn checked(text: &str) -> (Verdict, String) {
         let source = Source::from_bytes("a.yaml", text.as_bytes().to_vec());
         let mut out = Vec::new();
-        let verdict = check(&[source], |_| Options::machine(), &mut out);
+        let verdict = check(
+            &[source],
+            UnknownFields::Refuse,
+            |_| Options::machine(),
+            &mut out,
+        );
         let verdict = verdict.expect("a vector takes all");
         (verdict, String::from_utf8(out).expect("it is text"))
     }
@@ -201,9 +207,31 @@ spec:
     }
 
     #[test]
+    fn an_unknown_field_refuses_its_object_unless_it_may_be_newer() {
+        let slip = GOOD.replace("spec:", "spec:\n  listenrs: []");
+        let (verdict, text) = checked(&slip);
+        assert_eq!(verdict, Verdict::Bad, "{text}");
+        let refused = "error: a.yaml:5: Gateway default/web spec.listenrs: there is no such field \
+                       (did you mean `listeners`?): correct or remove it\n0 listeners";
+        assert!(text.starts_with(refused), "{text}");
+
+        let source = Source::new("a.yaml", slip);
+        let mut out = Vec::new();
+        let options = |_: &_| Options::machine();
+        let verdict = check(&[source], UnknownFields::Warn, options, &mut out);
+        let text = String::from_utf8(out).expect("it is text");
+        assert_eq!(
+            verdict.expect("a vector takes all"),
+            Verdict::Good,
+            "{text}"
+        );
+        assert!(text.starts_with("warning: a.yaml:5:"), "{text}");
+    }
+
+    #[test]
     fn nothing_is_not_good() {
         let mut out = Vec::new();
-        let verdict = check(&[], |_| Options::machine(), &mut out);
+        let verdict = check(&[], UnknownFields::Refuse, |_| Options::machine(), &mut out);
         assert_eq!(verdict.expect("a vector takes all"), Verdict::Bad);
     }
 }

@@ -5,16 +5,14 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use xds::model::Der;
 
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reason::Reason;
 
 /// What has expired of the certificates that something refers to. They are used all the same: peers
 /// that look say better what is wrong than a closed port does, and others go on.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Expiries {
-    /// Each that has.
     pub(crate) expired: Vec<Problem>,
-    /// When the first of the others does.
-    pub(crate) next: Option<Timestamp>,
 }
 
 impl Expiries {
@@ -23,28 +21,22 @@ impl Expiries {
         let expired = self.expired.into_iter();
         Self {
             expired: expired.map(|problem| problem.under(field)).collect(),
-            next: self.next,
         }
     }
 
-    /// Notes the certificate that `field` leads to. Of one that has expired it is told as the
-    /// subject, when, and the advice. Nobody is told where it is not known what time it is.
+    /// Notes the certificate that `field` leads to, if it has expired: the message is made of the
+    /// subject, the time, and the advice. The reader asks again once it expires.
     pub(crate) fn note(
         &mut self,
-        now: Option<Timestamp>,
+        reader: &Reader<'_>,
         certificate: &Der,
         field: impl std::fmt::Display,
         (subject, advice): (&str, &str),
     ) {
-        let (Some(now), Some(at)) = (now, of(certificate)) else {
-            return;
-        };
-        if at < now {
+        if let Some(at) = of(certificate).filter(|at| reader.is_over(*at)) {
             let message = format!("{subject} expired at {at}{advice}");
             let problem = Problem::new(Reason::CertificateExpired, field, message);
             self.expired.push(problem);
-        } else {
-            self.next = Some(self.next.map_or(at, |next| next.min(at)));
         }
     }
 }

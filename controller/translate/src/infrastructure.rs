@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use xds::model::ObjectName;
 
-use crate::api::GatewayAddress;
-use crate::options::{Options, Place};
-use crate::resolve::gateway::{Gateway, Gateways};
+use crate::api::{GatewayAddress, GatewaySpec};
 
 /// What the workload and the service of one Gateway are made with (GEP-1762, GEP-1867).
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,29 +19,16 @@ pub struct Infrastructure {
     pub addresses: Vec<GatewayAddress>,
 }
 
-/// Of every Gateway that is accepted. A machine sets nothing up.
-pub(crate) fn of(
-    gateways: &Gateways<'_>,
-    options: &Options,
-) -> BTreeMap<ObjectName, Infrastructure> {
-    if matches!(options.place, Place::Machine { .. }) {
-        return BTreeMap::new();
-    }
-    let accepted = gateways.list.iter().filter(|it| it.refusals.is_empty());
-    accepted
-        .map(|gateway| (gateway.name.clone(), Infrastructure::of_gateway(gateway)))
-        .collect()
-}
-
 impl Infrastructure {
-    fn of_gateway(gateway: &Gateway<'_>) -> Self {
-        let spec = &gateway.object.spec;
+    /// Of a Gateway of a cluster. Parameters that are gone change nothing here: what was made with them
+    /// stays.
+    pub(crate) fn of(name: &ObjectName, spec: &GatewaySpec) -> Self {
         let asked = spec.infrastructure.clone().unwrap_or_default();
         let parameters = asked.parameters_ref;
         Self {
             labels: asked.labels,
             annotations: asked.annotations,
-            parameters: parameters.map(|it| ObjectName::new(&gateway.name.namespace, &it.name)),
+            parameters: parameters.map(|it| ObjectName::new(&name.namespace, &it.name)),
             addresses: spec.addresses.clone(),
         }
     }

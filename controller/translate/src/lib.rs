@@ -12,10 +12,15 @@ mod infrastructure;
 mod jwks;
 mod lower;
 mod options;
+mod owner;
 mod problem;
+mod reader;
+mod reason;
 mod resolve;
 pub mod status;
 pub mod store;
+mod translator;
+mod upstream;
 
 use std::collections::BTreeMap;
 
@@ -24,10 +29,9 @@ use xds::model::{Model, ObjectName};
 
 pub use infrastructure::Infrastructure;
 pub use options::{CONTROLLER_NAME, DEFAULT_CLASS, Options, Place};
-use resolve::World;
-use resolve::gateway::Gateways;
 pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};
+pub use translator::{Batch, Delta, Event, Translator, ViewChange};
 
 /// What the objects of a store come to.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,26 +47,25 @@ pub struct Translation {
     pub changes_after: Option<Timestamp>,
 }
 
-/// Translates all objects of a store. The same store gives the same translation, at the same time.
+/// Translates all objects of a store, as one batch. The same store gives the same translation, at the
+/// same time.
 #[must_use]
 pub fn translate(store: &Store, options: &Options) -> Translation {
-    let world = World::of(store, options);
-    let mut gateways = Gateways::of(&world);
-    let mut routes = resolve::route::resolve_all(&world, &mut gateways);
-    let policies = resolve::policy::resolve_all(&world, &gateways, &routes);
-    let model = lower::model(&world, &gateways, &mut routes, &policies);
-    let statuses = Statuses::of(&world, &gateways, &routes, &policies, &model);
-    Translation {
-        model,
-        statuses,
-        infrastructure: infrastructure::of(&gateways, options),
-        changes_after: [
-            gateways.next_expiry(),
-            world.backend_tls.next_expiry(),
-            world.backends.next_expiry(),
-        ]
-        .into_iter()
-        .flatten()
-        .min(),
+    let mut translator = Translator::new(options.clone());
+    let events = store.objects().map(Event::Upsert);
+    let batch = events.chain([Event::Synced]).collect();
+    let delta = translator.apply(batch, options.now.unwrap_or(Timestamp::MIN));
+    let mut translation = Translation {
+        changes_after: delta.wake_at.filter(|_| options.now.is_some()),
+        ..Translation::default()
+    };
+    translation.model.apply(delta.resources);
+    for (object, status) in delta.statuses {
+        translation.statuses.set(&object, status);
     }
+    for (gateway, infrastructure) in delta.infrastructure {
+        let infrastructure = infrastructure.map(|it| (gateway, it));
+        translation.infrastructure.extend(infrastructure);
+    }
+    translation
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::status::Reason;
+use crate::reason::Reason;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]

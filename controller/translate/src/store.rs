@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use xds::model::ObjectName;
 
@@ -29,6 +30,15 @@ impl ObjectRef {
             name: name.clone(),
         }
     }
+
+    /// Names a route of this kind and name.
+    pub(crate) fn route(kind: &'static str, name: &ObjectName) -> Self {
+        Self {
+            group: Cow::Borrowed(api::GATEWAY_GROUP),
+            kind: Cow::Borrowed(kind),
+            name: name.clone(),
+        }
+    }
 }
 
 impl fmt::Display for ObjectRef {
@@ -41,12 +51,19 @@ impl fmt::Display for ObjectRef {
     }
 }
 
+/// A kind of object that is kept.
+pub(crate) trait Kept: Resource {
+    /// All of its kind.
+    fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>>;
+}
+
 macro_rules! store {
     ($($(#[$doc:meta])* $map:ident: $type:ident,)*) => {
-        /// An object of one of the kinds that are read.
+        /// An object of one of the kinds that are read. It is shared: a clone costs a reference
+        /// count.
         #[derive(Debug, Clone, PartialEq)]
         pub enum Object {
-            $($(#[$doc])* $type(Box<api::$type>),)*
+            $($(#[$doc])* $type(Arc<api::$type>),)*
         }
 
         impl Object {
@@ -55,6 +72,13 @@ macro_rules! store {
             pub fn metadata(&self) -> &api::ObjectMeta {
                 match self {
                     $(Self::$type(object) => object.metadata(),)*
+                }
+            }
+
+            /// The name of its kind.
+            pub(crate) fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$type(_) => api::$type::KIND,)*
                 }
             }
 
@@ -70,14 +94,20 @@ macro_rules! store {
 
         $(impl From<api::$type> for Object {
             fn from(object: api::$type) -> Self {
-                Self::$type(Box::new(object))
+                Self::$type(Arc::new(object))
+            }
+        })*
+
+        $(impl Kept for api::$type {
+            fn all(store: &Store) -> &BTreeMap<ObjectName, Arc<Self>> {
+                &store.$map
             }
         })*
 
         /// Every object, by kind and name.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Store {
-            $($(#[$doc])* pub $map: BTreeMap<ObjectName, api::$type>,)*
+            $($(#[$doc])* pub $map: BTreeMap<ObjectName, Arc<api::$type>>,)*
         }
 
         impl Store {
@@ -85,7 +115,7 @@ macro_rules! store {
             pub fn insert(&mut self, object: Object) {
                 let name = object.metadata().object_name();
                 match object {
-                    $(Object::$type(object) => { self.$map.insert(name, *object); })*
+                    $(Object::$type(object) => { self.$map.insert(name, object); })*
                 }
             }
 
@@ -96,6 +126,24 @@ macro_rules! store {
                         self.$map.remove(&object.name).is_some()
                     })*
                     _ => false,
+                }
+            }
+
+            /// All objects, by kind and name.
+            pub fn objects(&self) -> impl Iterator<Item = Object> + '_ {
+                std::iter::empty()
+                    $(.chain(self.$map.values().cloned().map(Object::$type)))*
+            }
+
+            /// The object, if it is there.
+            #[must_use]
+            pub fn get(&self, object: &ObjectRef) -> Option<Object> {
+                match (&*object.group, &*object.kind) {
+                    $((api::$type::GROUP, api::$type::KIND) => {
+                        let object = self.$map.get(&object.name)?;
+                        Some(Object::$type(Arc::clone(object)))
+                    })*
+                    _ => None,
                 }
             }
 

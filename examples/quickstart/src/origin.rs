@@ -1,19 +1,18 @@
-//! An HTTP/1.1 origin of the standard library alone: every answer says who gives it, and what the
-//! request looked like when it arrived.
+//! A minimal HTTP/1.1 origin. Every response contains the origin's name and the request head as received.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
-/// Answers on a loopback port, for as long as the process lives.
+/// Starts serving on a loopback port, until the process exits.
 ///
 /// # Errors
-/// Somebody else has the port.
+/// The port is in use.
 pub(crate) fn start(name: &'static str, port: u16) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A peer that breaks off ends its connection, and that is all.
+            // Errors of a connection end that connection only.
             thread::spawn(move || drop(serve(name, &stream)));
         }
     });
@@ -32,22 +31,22 @@ fn serve(name: &str, stream: &TcpStream) -> io::Result<()> {
         let text = format!("{name} got {received} bytes with\n{head}");
         let length = text.len();
         let body = if head.starts_with("HEAD ") { "" } else { &text };
-        let answer = format!(
+        let response = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         let mut writer = stream;
-        writer.write_all(answer.as_bytes())?;
+        writer.write_all(response.as_bytes())?;
     }
 }
 
-/// The request line and the fields, a line each; empty where the peer is gone.
+/// The request line and header lines; empty at the end of the connection.
 fn read_head(reader: &mut impl BufRead) -> io::Result<String> {
     let mut head = String::new();
     while reader.read_line(&mut head)? > "\r\n".len() {}
     Ok(head.trim_end().replace("\r\n", "\n") + if head.is_empty() { "" } else { "\n" })
 }
 
-/// Reads a body away, whichever way it is framed; its length.
+/// Reads and discards a body with either framing; returns its length.
 fn read_body(reader: &mut impl BufRead, head: &str) -> io::Result<u64> {
     if let Some(length) = field(head, "content-length") {
         return skip(reader, length.parse().map_err(io::Error::other)?);
@@ -58,7 +57,7 @@ fn read_body(reader: &mut impl BufRead, head: &str) -> io::Result<u64> {
         reader.read_line(&mut size)?;
         let size = u64::from_str_radix(size.trim_end(), 16).map_err(io::Error::other)?;
         received += skip(reader, size)?;
-        // The end of the line behind a chunk; behind the last one, no trailers come from the gateway.
+        // The line end after a chunk; the gateway sends no trailers.
         reader.read_line(&mut String::new())?;
         if size == 0 {
             break;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use proxy::net::Buffer;
+use proxy::memory::Buffer;
 use proxy::tls::session::Session;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};

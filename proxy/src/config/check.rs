@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use translate::admit::UnknownFields;
 use translate::check::Verdict;
 use translate::{Options, Place, Store};
 
@@ -15,7 +16,12 @@ use super::origin;
 ///
 /// # Errors
 /// `out` takes no more.
-pub fn check(paths: Vec<PathBuf>, port_offset: u16, out: &mut dyn Write) -> io::Result<Verdict> {
+pub fn check(
+    paths: Vec<PathBuf>,
+    unknown_fields: UnknownFields,
+    port_offset: u16,
+    out: &mut dyn Write,
+) -> io::Result<Verdict> {
     let options = |store: &Store| Options {
         port_offset,
         now: Some(Timestamp::now()),
@@ -25,19 +31,20 @@ pub fn check(paths: Vec<PathBuf>, port_offset: u16, out: &mut dyn Write) -> io::
         ..Options::machine()
     };
     let sources = Files::new(paths).read(&BTreeSet::new());
-    translate::check::check(&sources, options, out)
+    translate::check::check(&sources, unknown_fields, options, out)
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
-    use super::{Verdict, check};
+    use super::{UnknownFields, Verdict, check};
 
     #[test]
     fn a_file_that_cannot_be_read_is_bad() {
         let mut out = Vec::new();
-        let verdict = check(vec![PathBuf::from("/nowhere/a.yaml")], 0, &mut out);
+        let paths = vec![PathBuf::from("/nowhere/a.yaml")];
+        let verdict = check(paths, UnknownFields::Refuse, 0, &mut out);
         assert_eq!(verdict.expect("a vector takes all"), Verdict::Bad);
         let text = String::from_utf8(out).expect("it is text");
         assert!(text.contains("check the path"), "{text}");

@@ -6,10 +6,10 @@ use std::time::Duration;
 use xds::model;
 
 use super::ClusterIndex;
+use super::endpoints::Draw;
 use crate::limits::Limits;
+use crate::names::Interned;
 use crate::route::HostIndex;
-use crate::shard::interned::Interned;
-use crate::upstream::balance::Draw;
 
 /// What the connections of a bind begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,15 @@
 //! The configuration as the shards use it: compiled off them, immutable, behind one pointer.
 //!
-//! `compile` makes a [`Snapshot`] of the model, `publish` hands it to the shards and takes it back.
-//! Where the model comes from files, `local` does all that on a thread of its own, with `watch`,
-//! `files`, `dns` and `jwks`.
+//! A source says how the model changes; `apply` puts that in force: with `dns` and `jwks` around it,
+//! `compile` makes a [`Snapshot`], and `publish` hands it to the shards and takes it back. `local` is
+//! the source of configurations in files, with `watch` and `files`; it owns the thread.
 
+pub mod apply;
 pub mod check;
+mod chunked;
 pub mod compile;
 pub mod dns;
+mod endpoints;
 pub mod files;
 pub mod in_force;
 pub mod jwks;
@@ -21,6 +24,8 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+pub use chunked::Chunked;
+pub use endpoints::{Draw, EndpointRef, EndpointSet, Identity};
 pub use l4::{Carries, L4Backend, L4Routes, L4Rule, Opening};
 pub use snapshot::{
     Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Protection, Protocol, Rule,

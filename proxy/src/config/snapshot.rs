@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use xds::model;
 
+use super::chunked::Chunked;
+use super::endpoints::{Draw, EndpointSet, Identity};
 use super::l4::{Carries, L4Routes, Opening};
 use crate::limits::Limits;
+use crate::names::Interned;
 use crate::policy::compiled::{Answers, BackendPolicy};
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::jwt::Authenticator;
 use crate::policy::proxy_protocol::{Acceptance, Version};
 use crate::route::{HostIndex, Router};
-use crate::shard::interned::Interned;
 use crate::tls::{ServerTls, UpstreamTls};
-use crate::upstream::balance::{Draw, EndpointSet};
-use crate::upstream::session::Identity;
 
 /// A whole configuration.
 #[derive(Debug, Default)]
@@ -28,9 +28,11 @@ pub struct Snapshot {
     /// Counts up with every change; 0 before the first one.
     pub version: u64,
     /// By bind id; the ids of binds that are gone are empty.
-    pub binds: Vec<Option<Bind>>,
+    pub binds: Vec<Option<Arc<Bind>>>,
     /// Everything that requests can be sent to.
-    pub clusters: Vec<Cluster>,
+    pub clusters: Chunked<Cluster>,
+    /// Endpoints of all clusters.
+    pub endpoints: usize,
     /// Connections of one shard to all of them, at most.
     pub upstream_connections_per_shard: u32,
 }
@@ -39,18 +41,22 @@ impl Snapshot {
     /// The bind of this id, unless it is gone.
     #[must_use]
     pub fn bind(&self, id: u32) -> Option<&Bind> {
-        self.binds.get(id as usize)?.as_ref()
+        self.binds.get(id as usize)?.as_deref()
     }
 
-    /// The cluster of this index of the same snapshot.
+    /// The cluster of this index.
+    ///
+    /// # Panics
+    /// The index is of another snapshot.
     #[must_use]
     pub fn cluster(&self, index: ClusterIndex) -> &Cluster {
-        &self.clusters[index.0]
+        let cluster = self.clusters.get(index.0);
+        cluster.expect("rules are compiled with the clusters that they name")
     }
 }
 
 /// One socket address, and the listeners that share it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Bind {
     /// Its key.
     pub key: model::BindKey,
@@ -73,9 +79,9 @@ pub struct Bind {
     /// The access log of requests that no listener serves, and of those whose head is refused.
     pub access_log: model::AccessLog,
     /// Its listeners, the most specific hostname first.
-    pub listeners: Vec<Listener>,
+    pub listeners: Chunked<Listener>,
     /// Finds a listener by host.
-    pub hosts: HostIndex,
+    pub hosts: Arc<HostIndex>,
 }
 
 impl Bind {
@@ -99,13 +105,13 @@ pub struct Listener {
     /// What becomes of its connections.
     pub carries: Carries,
     /// Its rules that look at connections alone.
-    pub l4: L4Routes,
+    pub l4: Arc<L4Routes>,
     /// How its connections begin.
     pub accepts: Accepts,
     /// Which rule serves a request.
-    pub router: Router,
-    /// Its rules; the router names them by position.
-    pub rules: Vec<Rule>,
+    pub router: Arc<Router>,
+    /// Its rules; the router names them by number.
+    pub rules: Chunked<Rule>,
     /// The access log of requests that no rule serves.
     pub access_log: model::AccessLog,
 }

@@ -5,39 +5,49 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
+use xds::model::Alpn;
+
+use crate::exchange::answer::turn_away;
+use crate::exchange::scratch::Scratch;
+use crate::exchange::{After, Client, Next, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, outline, parse_request};
 use crate::http::h2::frame::PREFACE;
-use crate::limits::{PARK_AFTER, REQUESTS_PER_POLL};
-use crate::net::Buffer;
+use crate::limits::REQUESTS_PER_POLL;
+use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Start;
-use crate::request::{self, scratch::Scratch};
+use crate::request;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
 
-use super::answer;
-use super::connection::{Client, Next};
 use super::proxy_protocol;
 
 /// Serves requests until the connection ends or nothing has come for a while.
-pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client) -> Next {
+pub(crate) async fn serve(proxy: &Rc<Proxy>, client: &mut Client) -> Next {
+    let shard = &proxy.shard;
     let early = client.early.take();
     let mut buffer = early.map_or_else(|| shard.buffers.take_small(), |early| *early);
-    let mut scratch = shard.scratch.take();
-    let next = requests(shard, client, &mut buffer, &mut scratch).await;
+    let mut scratch = proxy.scratch.take();
+    let next = requests(proxy, client, &mut buffer, &mut scratch).await;
     client.deadline.park();
-    shard.buffers.put(buffer);
-    shard.scratch.put(scratch);
+    if next == Next::Park {
+        shard.buffers.give_up(buffer);
+        proxy.scratch.give_up(scratch);
+    } else {
+        shard.buffers.put(buffer);
+        proxy.scratch.put(scratch);
+    }
     next
 }
 
 async fn requests(
-    shard: &Rc<Shard>,
+    proxy: &Rc<Proxy>,
     client: &mut Client,
     buffer: &mut Buffer,
     scratch: &mut Scratch,
 ) -> Next {
+    let shard = &proxy.shard;
     let (mut without_wait, mut answered) = (0, false);
     loop {
         shard.note(TaskState::ReadingHead);
@@ -47,9 +57,9 @@ async fn requests(
             }
             Head::Failed(failure) => {
                 scratch.received.keep_outline(&outline(buffer.filled()));
-                return request::refuse(shard, client, buffer, scratch, failure).await;
+                return request::refuse(proxy, client, buffer, scratch, failure).await;
             }
-            Head::Orphaned => return answer::turn_away(shard, client).await,
+            Head::Orphaned => return turn_away(shard, client).await,
             Head::OfH2 => {
                 client.early = Some(Box::new(std::mem::take(buffer)));
                 return Next::SpeakH2;
@@ -58,9 +68,9 @@ async fn requests(
         }
         client.requests += 1;
         shard.note(TaskState::Forwarding);
-        match request::handle(shard, client, buffer, scratch).await {
-            request::After::KeepAlive => {}
-            request::After::End(next) => return next,
+        match request::handle(proxy, client, buffer, scratch).await {
+            After::KeepAlive => {}
+            After::End(next) => return next,
         }
         answered = true;
         if without_wait >= REQUESTS_PER_POLL {
@@ -160,7 +170,7 @@ enum Preface {
     Not,
     /// One of the others so far.
     Partial,
-    /// What an HTTP/2 client begins with.
+    /// What an HTTP/2 client begins with, or should have begun with.
     OfH2,
     /// A PROXY protocol header that is not believed.
     Untrusted,
@@ -172,19 +182,24 @@ fn preface(client: &Client, bytes: &[u8]) -> Preface {
         Start::Undecided => return Preface::Partial,
         Start::Data => {}
     }
-    if bytes.starts_with(PREFACE) {
-        Preface::OfH2
-    } else if !bytes.is_empty() && PREFACE.starts_with(bytes) {
-        Preface::Partial
-    } else {
-        Preface::Not
+    let starts = bytes.starts_with(PREFACE);
+    let may_start = !bytes.is_empty() && PREFACE.starts_with(bytes);
+    // What TLS has agreed on is what is spoken: a client that says anything else is not answered in
+    // the other protocol, but refused in this one.
+    match client.agreed_protocol() {
+        Some(Alpn::Http11) => Preface::Not,
+        Some(Alpn::H2) if !bytes.is_empty() && !may_start => Preface::OfH2,
+        _ if starts => Preface::OfH2,
+        _ if may_start => Preface::Partial,
+        _ => Preface::Not,
     }
 }
 
-/// Reads a request's first bytes; after a while without any, gives the buffer back.
+/// Reads a request's first bytes; after a while without any, or where too many wait, gives the buffer
+/// back.
 async fn read_or_park(client: &Client, buffer: &mut Buffer, answered: bool) -> io::Result<usize> {
     let handle = client.deadline.cancel_handle();
-    client.deadline.arm(Some(PARK_AFTER), Expiry::CancelRead);
+    let _waits = client.deadline.wait_with_buffer();
     let read = pin!(client.stream.read_until_canceled(buffer, handle));
     if answered {
         client.deadline.put_off(read).await
@@ -211,13 +226,8 @@ impl Limits {
     fn of(shard: &Shard, client: &Client) -> Option<Self> {
         let snapshot = shard.config.load();
         let limits = &snapshot.bind(client.bind)?.limits;
-        let head = HeadLimits {
-            line_bytes: limits.request_line_bytes as usize,
-            head_bytes: limits.head_bytes as usize,
-            fields: limits.header_fields as usize,
-        };
         Some(Self {
-            head,
+            head: HeadLimits::of_request(limits),
             timeout: limits.head_timeout,
         })
     }

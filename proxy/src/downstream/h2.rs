@@ -13,32 +13,34 @@ use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 
+use super::Downstream;
 use crate::channel::Channel;
+use crate::exchange::client::Shared;
+use crate::exchange::{After, Client, Next};
 use crate::http::h1::HeadLimits;
 use crate::http::h2::guard::Peer;
-use crate::http::h2::io::{Io, Link};
-use crate::http::h2::liveness::Liveness;
-use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
-use crate::http::h2::request::{Follows, outline, take_in};
-use crate::http::h2::stream::Stream;
-use crate::http::h2::usage::InUse;
+use crate::http::h2::request::{Follows, Fragment, outline, take_in};
+use crate::http2::io::{Io, Link};
+use crate::http2::liveness::Liveness;
+use crate::http2::pace::{Deadlines, Pace, Parks, Verdict};
+use crate::http2::stream::Stream;
+use crate::http2::usage::InUse;
 use crate::limits::{
     H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES, Limits, REQUESTS_PER_POLL,
 };
-use crate::net::Buffer;
-use crate::observe::counters::Up;
-use crate::request::{self, After};
+use crate::memory::Buffer;
+use crate::names::Interned;
+use crate::observe::counters::GaugeGuard;
+use crate::request;
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
-use crate::shard::interned::Interned;
-use crate::shard::tasks::{Place, Purpose};
-
-use super::connection::{Client, Next, Shared};
+use crate::shard::tasks::{Purpose, TaskEntry};
 
 use self::tasks::Job;
 
 /// Serves a connection until it ends. `early` is what came of it already, the preface included.
-pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client, early: Buffer) {
+pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, early: Buffer) {
+    let shard = &downstream.proxy.shard;
     let Some(limits) = limits(shard, client.bind) else {
         return;
     };
@@ -60,6 +62,7 @@ pub(crate) async fn serve(shard: &Rc<Shard>, client: &mut Client, early: Buffer)
     if let Some(mut connection) = shake_hands(shard, client, &link, &limits).await {
         let liveness = Liveness::of(connection.ping_pong());
         let mut driver = Driver {
+            downstream,
             shard,
             client,
             streams: client.shared(),
@@ -91,7 +94,7 @@ async fn shake_hands<'l, 'a>(
     builder
         .max_concurrent_streams(limits.http2_streams)
         .initial_window_size(limits.http2_stream_window_bytes)
-        .initial_connection_window_size(limits.http2_connection_window_bytes)
+        .initial_connection_window_size(limits.http2_connection_window())
         .max_frame_size(H2_FRAME_BYTES)
         .max_header_list_size(limits.head_bytes)
         // The guard judges resets, by the second: as many again may come as the next one begins.
@@ -142,6 +145,7 @@ enum Ending {
 
 /// What drives one connection.
 struct Driver<'l, 'a> {
+    downstream: &'a Rc<Downstream>,
     shard: &'a Rc<Shard>,
     client: &'a Client,
     /// What its streams have of it.
@@ -267,7 +271,15 @@ impl Driver<'_, '_> {
     /// reset and not at their end yet, is refused: it has no right to more work than that. One that
     /// what came behind its head has ended already is nobody's: for those of a flood, a connection
     /// to an endpoint each made a neighbour wait for milliseconds.
-    fn serve(&self, request: Request<RecvStream>, mut respond: Respond, context: &mut Context<'_>) {
+    fn serve(
+        &self,
+        mut request: Request<RecvStream>,
+        mut respond: Respond,
+        context: &mut Context<'_>,
+    ) {
+        if self.link.take_fragment(request.body().stream_id()) {
+            request.extensions_mut().insert(Fragment);
+        }
         if respond.poll_reset(context).is_ready() {
             return;
         }
@@ -275,20 +287,15 @@ impl Driver<'_, '_> {
         if usage.streams() >= self.limits.http2_streams {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
-        let limits = HeadLimits {
-            line_bytes: self.limits.request_line_bytes as usize,
-            head_bytes: self.limits.head_bytes as usize,
-            fields: self.limits.header_fields as usize,
-        };
         let served = Served {
-            shard: Rc::clone(self.shard),
+            downstream: Rc::clone(self.downstream),
             connection: self.streams.clone(),
             bind: self.client.bind,
-            limits,
+            limits: HeadLimits::of_request(&self.limits),
             _in_use: usage.enter(),
         };
-        self.shard.stream_tasks.serve(Job {
-            place: Place::new(self.shard, Purpose::Stream),
+        self.downstream.stream_tasks.serve(Job {
+            place: TaskEntry::new(self.shard, Purpose::Stream),
             served,
             request,
             respond,
@@ -298,7 +305,7 @@ impl Driver<'_, '_> {
 
 /// One stream of a connection.
 struct Served {
-    shard: Rc<Shard>,
+    downstream: Rc<Downstream>,
     connection: Shared,
     bind: u32,
     limits: HeadLimits,
@@ -307,9 +314,10 @@ struct Served {
 
 impl Served {
     async fn run(self, request: Request<RecvStream>, respond: Respond) {
-        let shard = &self.shard;
+        let proxy = &self.downstream.proxy;
+        let shard = &proxy.shard;
         let counters = shard.counters.binds.of(Interned::bind(self.bind));
-        let _counted = Up::new(&counters.streams);
+        let _counted = GaugeGuard::new(&counters.streams);
         let (parts, body) = request.into_parts();
         let follows = if body.is_end_stream() {
             Follows::Nothing
@@ -318,7 +326,7 @@ impl Served {
         };
         let channel = Channel::H2(Box::new(Stream::accepted(body, respond)));
         let client = Client::of_stream(shard, channel, self.connection, self.bind);
-        let mut scratch = shard.scratch.take();
+        let mut scratch = proxy.scratch.take();
         let mut buffer = shard.buffers.take();
         let received = &mut scratch.received;
         let taken = take_in(
@@ -334,21 +342,21 @@ impl Served {
         drop(parts);
         let next = match taken {
             Ok(()) => {
-                let handling = request::handle(shard, &client, &mut buffer, &mut scratch);
+                let handling = request::handle(proxy, &client, &mut buffer, &mut scratch);
                 match while_wanted(&client, pin!(handling)).await {
                     After::KeepAlive => Next::Close,
                     After::End(next) => next,
                 }
             }
             Err(error) => {
-                request::refuse(shard, &client, &mut buffer, &mut scratch, error.into()).await
+                request::refuse(proxy, &client, &mut buffer, &mut scratch, error.into()).await
             }
         };
         if next == Next::Reset {
             client.stream.reset_on_close();
         }
         shard.buffers.put(buffer);
-        shard.scratch.put(scratch);
+        proxy.scratch.put(scratch);
     }
 }
 

@@ -8,20 +8,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::config::{Accepts, Carries, Listener, Opening};
+use crate::exchange::{Client, Next, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::l4::{self, Found, Protocol, Record};
-use crate::net::Buffer;
-use crate::shard::{Held, Shard};
+use crate::memory::Buffer;
+use crate::shard::Held;
 use crate::tls::client_hello::ClientHello;
 
-use super::connection::{Client, Next};
 use super::{proxy_protocol, tls};
 
 /// Takes a new connection up to where its first request begins; bytes of it that have come. An error
 /// is how the connection ends instead, or has ended, where it was none of requests.
-pub(super) async fn open(shard: &Rc<Shard>, client: &mut Client) -> Result<Buffer, Next> {
+pub(super) async fn open(proxy: &Rc<Proxy>, client: &mut Client) -> Result<Buffer, Next> {
+    let shard = &proxy.shard;
     let mut buffer = shard.buffers.take_small();
-    let opened = first_bytes(shard, client, &mut buffer).await;
+    let opened = first_bytes(proxy, client, &mut buffer).await;
     client.deadline.park();
     match opened {
         Ok(()) => Ok(buffer),
@@ -33,19 +34,20 @@ pub(super) async fn open(shard: &Rc<Shard>, client: &mut Client) -> Result<Buffe
 }
 
 async fn first_bytes(
-    shard: &Rc<Shard>,
+    proxy: &Rc<Proxy>,
     client: &mut Client,
     buffer: &mut Buffer,
 ) -> Result<(), Next> {
+    let shard = &proxy.shard;
     if !proxy_protocol::read(shard, client, buffer).await {
         return Err(Next::Close);
     }
     match client.opening {
         Opening::Http => Ok(()),
-        Opening::Tls => begin_tls(shard, client, buffer).await,
+        Opening::Tls => begin_tls(proxy, client, buffer).await,
         Opening::Tcp | Opening::Udp => {
-            let (found, record) = plan(shard, &shard.config.load(), client, None, None)?;
-            Err(l4::serve(shard, client, buffer, found, record).await)
+            let (found, record) = plan(proxy, &shard.config.load(), client, None, None)?;
+            Err(carry(proxy, client, buffer, found, record).await)
         }
     }
 }
@@ -53,18 +55,19 @@ async fn first_bytes(
 /// Finds the listener that a TLS client wants, and brings the handshake to its end where that is
 /// ours to do.
 async fn begin_tls(
-    shard: &Rc<Shard>,
+    proxy: &Rc<Proxy>,
     client: &mut Client,
     buffer: &mut Buffer,
 ) -> Result<(), Next> {
+    let shard = &proxy.shard;
     let hello = tls::greet(shard, client, buffer).await?;
     let (found, record) = {
         let snapshot = shard.config.load();
         let bind = snapshot.bind(client.bind).ok_or(Next::Close)?;
         // No name is the listener's for every host, or nobody's.
         let listener = bind.listener(hello.server_name().unwrap_or_default());
-        if listener.is_none() && shard.watches.are_armed() {
-            trace_unserved(shard, &snapshot, client, &hello);
+        if listener.is_none() && proxy.watches.are_armed() {
+            trace_unserved(proxy, &snapshot, client, &hello);
         }
         match listener {
             Some(listener) if matches!(listener.accepts, Accepts::Plain) => {}
@@ -74,15 +77,37 @@ async fn begin_tls(
         if listener.is_some_and(|listener| listener.carries == Carries::Requests) {
             return Ok(());
         }
-        plan(shard, &snapshot, client, listener, Some(&hello))?
+        plan(proxy, &snapshot, client, listener, Some(&hello))?
     };
-    Err(l4::serve(shard, client, buffer, found, record).await)
+    Err(carry(proxy, client, buffer, found, record).await)
+}
+
+/// Carries a connection to its end as it is; how it ends.
+async fn carry(
+    proxy: &Rc<Proxy>,
+    client: &Client,
+    buffer: &mut Buffer,
+    found: Result<Found, Failure>,
+    record: Record<'_>,
+) -> Next {
+    let Err(failure) = l4::serve(proxy, client, buffer, found, record).await else {
+        return Next::Close;
+    };
+    match failure.kind {
+        // Whoever finds no rule sees an orderly end: there is no alert to be misread.
+        FailureKind::NoListener | FailureKind::NoRoute => Next::Close,
+        FailureKind::UntrustedHeader => {
+            proxy_protocol::refuse_untrusted(&proxy.shard, client);
+            Next::Reset
+        }
+        _ => Next::Reset,
+    }
 }
 
 /// What becomes of a connection that is carried as it is; without TLS, it is of its bind's only
 /// listener.
 fn plan<'a>(
-    shard: &Shard,
+    proxy: &Proxy,
     snapshot: &Held,
     client: &Client,
     listener: Option<&Listener>,
@@ -95,21 +120,21 @@ fn plan<'a>(
     };
     let name = hello.and_then(ClientHello::server_name);
     let mut record = Record::begin(protocol, name, bind, listener);
-    if shard.watches.are_armed() {
+    if proxy.watches.are_armed() {
         let client = client.hop.address();
-        record.begin_trace(shard, client, snapshot, (bind, listener));
+        record.begin_trace(proxy, client, snapshot, (bind, listener));
     }
     Ok((find(snapshot, listener, name), record))
 }
 
 /// Tells those who watch of a TLS connection whose name is no listener's.
 #[cold]
-fn trace_unserved(shard: &Shard, snapshot: &Held, client: &Client, hello: &ClientHello) {
+fn trace_unserved(proxy: &Proxy, snapshot: &Held, client: &Client, hello: &ClientHello) {
     let Some(bind) = snapshot.bind(client.bind) else {
         return;
     };
     let mut record = Record::begin(Protocol::Tls, hello.server_name(), bind, None);
-    record.begin_trace(shard, client.hop.address(), snapshot, (bind, None));
+    record.begin_trace(proxy, client.hop.address(), snapshot, (bind, None));
     record.end_trace(Some(FailureKind::NoListener.into()));
 }
 

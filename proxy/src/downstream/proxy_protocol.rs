@@ -8,13 +8,12 @@ use std::rc::Rc;
 use xds::model::Scheme;
 
 use crate::config::Opening;
-use crate::net::Buffer;
+use crate::exchange::Client;
+use crate::memory::Buffer;
 use crate::observe::proxy_headers::ProxyHeaderFailure;
 use crate::policy::forwarded::Hop;
 use crate::policy::proxy_protocol::{Expectation, Malformed, Progress, Start, parse};
 use crate::shard::Shard;
-
-use super::connection::Client;
 
 /// Why a connection is closed before its first request.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +72,7 @@ pub(super) fn forbidden_start(client: &Client, bytes: &[u8]) -> Start {
 }
 
 /// Notes that a connection ends for a header of a peer that is not believed.
-pub(crate) fn refuse_untrusted(shard: &Shard, client: &Client) {
+pub(super) fn refuse_untrusted(shard: &Shard, client: &Client) {
     refuse(shard, client, &Refused::Untrusted);
 }
 

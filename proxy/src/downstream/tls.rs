@@ -6,42 +6,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustls::{Error, HandshakeKind, PeerIncompatible};
-use xds::model::Scheme;
+use xds::model::{Alpn, Scheme};
 
 use crate::config::{Accepts, Listener};
-use crate::net::{Buffer, HandshakeError, Stream};
+use crate::exchange::Next;
+use crate::exchange::client::{Client, ClientTls};
+use crate::memory::Buffer;
+use crate::net::{HandshakeError, Stream};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::policy::forwarded::Hop;
 use crate::shard::Shard;
-use crate::shard::interned::Interned;
 use crate::tls::client_hello::{ClientHello, HelloError, HelloReader, Progress};
 use crate::tls::flaw::{Flaw, is_distrust};
 use crate::tls::session::{Session, SessionError};
-use crate::tls::{ClientCertificate, ServerTls, TrustDomain};
-
-use super::connection::{Client, Next};
-
-/// What a client's handshake came to.
-#[derive(Debug)]
-pub(crate) struct ClientTls {
-    /// The listener it was with.
-    listener: Interned,
-    /// Whom that listener believed.
-    domain: Arc<TrustDomain>,
-    /// The certificate that the client has shown.
-    pub(crate) certificate: Option<ClientCertificate>,
-}
-
-impl ClientTls {
-    /// Whether a listener would have made the same of it.
-    pub(crate) fn is_for(&self, listener: &Listener) -> bool {
-        let believes_the_same = match &listener.accepts {
-            Accepts::Tls(tls) => *tls.domain == *self.domain,
-            Accepts::Plain | Accepts::Nothing => false,
-        };
-        listener.id == self.listener && believes_the_same
-    }
-}
+use crate::tls::{ClientCertificate, ServerTls};
 
 /// Why a connection ends before its first request.
 #[derive(Debug, thiserror::Error)]
@@ -173,6 +151,7 @@ async fn handshake(
         listener: listener.id,
         domain: Arc::clone(&tls.domain),
         certificate,
+        protocol: socket.with_session(agreed_protocol).flatten(),
     }));
     Ok(())
 }
@@ -190,6 +169,12 @@ async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello,
             return Err(Refused::Ended);
         }
     }
+}
+
+fn agreed_protocol(session: &Session) -> Option<Alpn> {
+    let name = session.agreed().alpn_protocol()?;
+    let is_named = |protocol: &Alpn| protocol.as_str().as_bytes() == name;
+    [Alpn::H2, Alpn::Http11].into_iter().find(is_named)
 }
 
 fn certificate(socket: &Stream, tls: &ServerTls) -> Option<ClientCertificate> {

@@ -1,24 +1,23 @@
 //! One try: an endpoint, a connection to it, the exchange over it.
 
 use std::num::NonZeroU64;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::channel::relay::{Reads, Relay, RelayError, Side};
 use crate::config::{Endpoint, Protocol};
+use crate::exchange::{After, Destination, Exchange, Matched, Record};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::Asked;
 use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
 use crate::policy::proxy_protocol::Endpoints;
-use crate::relay::{Reads, Relay, RelayError, Side};
-use crate::request::{After, Drawn, Exchange, Matched, Record};
-use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::tasks::TaskState;
 use crate::trace::Tracer;
+use crate::upstream::Upstreams;
 use crate::upstream::connect::open;
-use crate::upstream::health::{self, Outcome};
+use crate::upstream::health::{Booking, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -48,7 +47,7 @@ impl From<Failure> for Ended {
 pub(super) async fn attempt<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Drawn<'a>,
+    drawn: Destination<'a>,
     upload: &mut Upload,
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
@@ -58,8 +57,10 @@ pub(super) async fn attempt<'a>(
     } else {
         Instant::now()
     };
+    let upstreams: &'a Upstreams = &exchange.proxy.upstreams;
     let (endpoint, booking) = exchange.choose_endpoint(matched.rule, drawn.cluster, begun)?;
     let mut attempt = Attempt {
+        upstreams,
         matched: *matched,
         drawn,
         endpoint,
@@ -86,7 +87,7 @@ pub(super) async fn attempt<'a>(
     if let Err(Ended::Failed(failure) | Ended::Final(failure)) = &result
         && let Some(outcome) = Outcome::failed(failure.kind)
     {
-        attempt.judge(exchange, outcome);
+        attempt.judge(outcome, Instant::now());
     }
     // The route's own patience is over: nobody waits for another try.
     let over = tries.until.is_some_and(|until| Instant::now() >= until);
@@ -100,10 +101,11 @@ pub(super) async fn attempt<'a>(
 
 /// One try.
 pub(crate) struct Attempt<'a> {
+    upstreams: &'a Upstreams,
     pub(crate) matched: Matched<'a>,
-    pub(super) drawn: Drawn<'a>,
+    pub(super) drawn: Destination<'a>,
     pub(super) endpoint: &'a Endpoint,
-    booking: health::Exchange,
+    booking: Booking,
     asked: Asked,
     /// Whether it is a call of gRPC, whose ends have a patience of their own.
     pub(super) is_grpc: bool,
@@ -114,10 +116,9 @@ pub(crate) struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Notes how the endpoint did.
-    fn judge(&self, exchange: &Exchange<'_>, outcome: Outcome) {
-        let (states, now) = (&exchange.shard.endpoints, Instant::now());
-        self.booking
-            .judge(states, &self.drawn.cluster.set, outcome, now);
+    fn judge(&self, outcome: Outcome, now: Instant) {
+        let (states, set) = (&self.upstreams.endpoints, &self.drawn.cluster.set);
+        self.booking.judge(states, set, outcome, now);
     }
 
     /// Over an idle connection, and once more over a fresh one where the endpoint had closed that
@@ -128,15 +129,12 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut Tries<'_>,
     ) -> Result<After, Ended> {
-        let shard = exchange.shard;
         let proxied = exchange.client.proxied_to(self.drawn.cluster);
         let mut pooled = match self.protocol() {
-            Protocol::Http1 => shard.pool.take(
-                self.endpoint.id,
-                proxied.as_deref(),
-                replay(exchange, upload),
-                self.begun,
-            ),
+            Protocol::Http1 => self
+                .upstreams
+                .pool
+                .take(self.endpoint.id, proxied.as_deref()),
             Protocol::Http2 => None,
         };
         let mut refused = false;
@@ -149,7 +147,7 @@ impl<'a> Attempt<'a> {
                 connection
             } else {
                 // In a box: each request would carry the room for what few need.
-                Box::pin(self.connect(shard, proxied.clone(), trace)).await?
+                Box::pin(self.connect(proxied.clone(), trace)).await?
             };
             let used = connection.used;
             match self.over(connection, exchange, upload, tries).await {
@@ -166,16 +164,15 @@ impl<'a> Attempt<'a> {
 
     async fn connect(
         &self,
-        shard: &Rc<Shard>,
         proxied: Option<Box<Endpoints>>,
         trace: Option<&Tracer>,
     ) -> Result<Connection, Failure> {
         let timeout = self.limited(self.drawn.backend.connect_timeout);
         let wanted = (self.protocol(), proxied);
-        let begun = Instant::now();
+        let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.note(TaskState::Connecting);
         let cluster = self.drawn.cluster;
-        let opened = open(shard, cluster, self.endpoint, wanted, timeout).await;
+        let opened = open(self.upstreams, cluster, self.endpoint, wanted, timeout).await;
         shard.note(TaskState::Forwarding);
         let took = begun.elapsed();
         let route = shard.counters.routes.of(self.matched.rule.id);
@@ -231,11 +228,9 @@ impl<'a> Attempt<'a> {
                     .map_err(Ended::Final)
             }
             Ok(Responded::Whole { reusable, after }) => {
-                if reusable && buffer.is_empty() {
-                    let answered = exchange.record.upstream_time.map(|took| self.begun + took);
-                    shard
-                        .pool
-                        .put(self.endpoint.id, connection, answered, shard);
+                if reusable && buffer.is_empty() && !exchange.received.has_undefined_content() {
+                    let pool = &self.upstreams.pool;
+                    pool.put(self.endpoint.id, connection, shard);
                 }
                 Ok(after)
             }
@@ -293,7 +288,7 @@ async fn half_duplex(
         return Err(Ended::Final(FailureKind::ClientGone.into()));
     }
     let length = head?;
-    if download.is_dropped(&mut response, shard, Replay::Possible) {
+    if download.is_dropped(&mut response, Replay::Possible) {
         return Err(Ended::Retry);
     }
     download
@@ -383,13 +378,11 @@ impl<'a> Attempt<'a> {
     }
 
     /// Notes the time until the head, and whether the status speaks well of the endpoint.
-    pub(super) fn judge_answer(&self, shard: &Shard, status: u16, record: &mut Record<'_>) {
+    pub(super) fn judge_answer(&self, status: u16, record: &mut Record<'_>) {
         let now = Instant::now();
         let took = now.saturating_duration_since(self.begun);
         record.upstream_time = Some(took);
-        let outcome = Outcome::answered(status, took);
-        self.booking
-            .judge(&shard.endpoints, &self.drawn.cluster.set, outcome, now);
+        self.judge(Outcome::answered(status, took), now);
     }
 }
 

@@ -4,7 +4,10 @@ use std::io;
 use std::pin::pin;
 
 use crate::channel::Channel;
-use crate::downstream::connection::Next;
+use crate::channel::relay::{Moved, Outward, Reads, Relay, RelayError, Side};
+use crate::exchange::Next;
+use crate::exchange::scratch::Received;
+use crate::exchange::{After, Record};
 use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
@@ -13,16 +16,13 @@ use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
 use crate::http::h2;
 use crate::http::h2::request::Follows;
 use crate::http::h2::response::take_in;
-use crate::http::h2::stream::{Head, Stream};
 use crate::http::head::{Framing, ResponseHead, Version};
 use crate::http::known::Known;
 use crate::http::websocket;
+use crate::http2::stream::{Head, Stream};
 use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
-use crate::net::Buffer;
+use crate::memory::Buffer;
 use crate::policy::cors::Cors;
-use crate::relay::{Moved, Outward, Reads, Relay, RelayError, Side};
-use crate::request::scratch::Received;
-use crate::request::{After, Record};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
@@ -232,14 +232,9 @@ impl Download<'_, '_> {
     }
 
     /// Notes how the endpoint did. Whether the response is dropped for another try.
-    pub(super) fn is_dropped(
-        &mut self,
-        side: &mut ResponseSide<'_, '_>,
-        shard: &Shard,
-        replay: Replay,
-    ) -> bool {
+    pub(super) fn is_dropped(&mut self, side: &mut ResponseSide<'_, '_>, replay: Replay) -> bool {
         let status = side.response.status;
-        self.attempt.judge_answer(shard, status, side.record);
+        self.attempt.judge_answer(status, side.record);
         let dropped = self.tries.retries_status(status, replay);
         if let Some(trace) = &side.record.trace {
             trace.response(side.response, self.buffer.filled());
@@ -341,8 +336,12 @@ impl Download<'_, '_> {
             persist: side.persist,
             append: side.lines,
         };
+        // RFC 8441 section 5.1: the one that the client waits for is ours.
+        let switched_in_h2 = side.response.status == 101 && side.response.version == Version::Http2;
         let drops = |_, name: &[u8]| {
-            edits.is_some_and(|edits| edits.drops(name)) || (cors.is_some() && Cors::drops(name))
+            edits.is_some_and(|edits| edits.drops(name))
+                || (cors.is_some() && Cors::drops(name))
+                || (switched_in_h2 && name.eq_ignore_ascii_case(websocket::ACCEPT))
         };
         match side.client.stream.as_h2() {
             None => response.encode(side.out, drops),
@@ -364,7 +363,7 @@ impl ResponseSide<'_, '_> {
 
     /// A WebSocket that stands in HTTP/2 has not said what its HTTP/1 client waits to hear.
     fn complete_handshake(&mut self) {
-        let key = self.received.value(b"sec-websocket-key");
+        let key = self.received.value(websocket::KEY);
         if let (101, Some(key)) = (self.response.status, key)
             && self.version != Version::Http2
         {

@@ -5,12 +5,12 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 
 use crate::channel::Channel;
+use crate::channel::relay::{Reads, Relay, RelayError, Side};
+use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::CONTINUE;
 use crate::http::h2;
 use crate::limits::WHEEL_TICK;
-use crate::relay::{Reads, Relay, RelayError, Side};
-use crate::request::Exchange;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
@@ -67,7 +67,7 @@ pub(super) async fn run(
                 return Err(Ended::Final(FailureKind::ClientGone.into()));
             }
             let length = head?;
-            if download.is_dropped(&mut response, shard, uploaded.replay.get()) {
+            if download.is_dropped(&mut response, uploaded.replay.get()) {
                 return Err(Ended::Retry);
             }
             let done = || uploaded.done.get();

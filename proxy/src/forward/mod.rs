@@ -5,28 +5,24 @@ mod attempt;
 mod choose;
 mod download;
 mod duplex;
+mod sides;
 mod tries;
 mod tunnel;
 mod upload;
 
+use crate::exchange::{After, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::head::Framing;
-use crate::request::{After, Drawn, Exchange, Matched};
 
 use self::attempt::Ended;
 use self::tries::Tries;
 use self::upload::Upload;
 
-pub(crate) use self::attempt::Attempt;
-pub(crate) use self::choose::Pinned;
-pub(crate) use self::download::ResponseSide;
-pub(crate) use self::upload::RequestSide;
-
 /// Forwards the prepared request. The response is on its way, whole, when this is done.
 pub(crate) async fn forward<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Drawn<'a>,
+    drawn: Destination<'a>,
 ) -> Result<After, Failure> {
     let rule = matched.rule;
     if let (Framing::Length(length), Some(most)) = (
@@ -45,7 +41,7 @@ pub(crate) async fn forward<'a>(
 async fn with_retries<'a>(
     exchange: &mut Exchange<'a>,
     matched: &Matched<'a>,
-    drawn: Drawn<'a>,
+    drawn: Destination<'a>,
     upload: &mut Upload,
 ) -> Result<After, Failure> {
     let mut tries = Tries::begin(exchange, matched.rule, drawn.cluster);

@@ -1,46 +1,36 @@
 //! How often a request was tried, and whether it is tried again.
 
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::config::{Cluster, Rule};
+use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
-use crate::request::Exchange;
-use crate::upstream::health::ServiceState;
-use crate::upstream::retry::{
-    Ending, NoRetry, Replay, RequestInFlight, RetryInFlight, backoff, may_retry,
-};
+use crate::upstream::retry::{Ending, NoRetry, Replay};
+use crate::upstream::tries as upstream;
 
 /// The tries of one request.
 pub(crate) struct Tries<'a> {
-    rule: &'a Rule,
-    cluster: &'a Cluster,
-    service: Rc<ServiceState>,
-    retries: u32,
+    booked: upstream::Tries<'a>,
+    /// Whether responses of some statuses are dropped for another try.
+    retries_statuses: bool,
     /// When the client's patience, as the rule has it, ends.
     pub(crate) until: Option<Instant>,
-    retry: Option<RetryInFlight>,
-    _request: RequestInFlight,
 }
 
 impl<'a> Tries<'a> {
     /// Books the request with its service.
-    pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &'a Cluster) -> Self {
-        let service = exchange.shard.endpoints.service(cluster.id);
+    pub(crate) fn begin(exchange: &Exchange<'_>, rule: &'a Rule, cluster: &Cluster) -> Self {
+        let (states, policy) = (&exchange.proxy.upstreams.endpoints, rule.retry.as_ref());
         Self {
-            rule,
-            cluster,
-            retries: 0,
+            booked: upstream::Tries::begin(states, cluster, policy),
+            retries_statuses: policy.is_some(),
             until: patience(exchange, rule).map(|timeout| exchange.record.started + timeout),
-            retry: None,
-            _request: RequestInFlight::book(&service),
-            service,
         }
     }
 
     /// Whether a response of this status is dropped for another try; books that try.
     pub(crate) fn retries_status(&mut self, status: u16, replay: Replay) -> bool {
-        self.rule.retry.is_some() && self.ask(Ending::Answered(status), replay).is_ok()
+        self.retries_statuses && self.booked.book(Ending::Answered(status), replay).is_ok()
     }
 
     /// Books another try after a failure.
@@ -48,18 +38,7 @@ impl<'a> Tries<'a> {
     /// # Errors
     /// Why there is none.
     pub(crate) fn book(&mut self, kind: FailureKind, replay: Replay) -> Result<(), NoRetry> {
-        self.ask(Ending::Failed(kind), replay)
-    }
-
-    fn ask(&mut self, ending: Ending, replay: Replay) -> Result<(), NoRetry> {
-        // The one before is over, whatever becomes of this one.
-        self.retry = None;
-        let budget = self.cluster.retry_budget;
-        let policy = self.rule.retry.as_ref();
-        let booked = may_retry(policy, ending, self.retries, replay, &self.service, budget)?;
-        self.retry = Some(booked);
-        self.retries += 1;
-        Ok(())
+        self.booked.book(Ending::Failed(kind), replay)
     }
 
     /// Waits before the next try.
@@ -67,11 +46,8 @@ impl<'a> Tries<'a> {
     /// # Errors
     /// The request's time is over.
     pub(crate) async fn back_off(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
-        exchange.record.retries = self.retries;
-        let policy = self.rule.retry.as_ref();
-        let mut wait = exchange
-            .shard
-            .with_rng(|rng| backoff(policy, self.retries, rng));
+        exchange.record.retries = self.booked.retries();
+        let mut wait = exchange.shard.with_rng(|rng| self.booked.backoff(rng));
         if let Some(left) = self.left() {
             wait = wait.min(left);
         }

@@ -1,11 +1,11 @@
 //! After a switch of protocols: the client's connection and the endpoint's become one.
 
-use crate::downstream::connection::Next;
+use crate::channel::tunnel::{Carries, End, Tunnel};
+use crate::exchange::Next;
+use crate::exchange::{After, Exchange};
 use crate::failure::Failure;
-use crate::net::Buffer;
-use crate::request::{After, Exchange};
+use crate::memory::Buffer;
 use crate::shard::tasks::TaskState;
-use crate::tunnel::{Carries, End, Tunnel};
 use crate::upstream::pool::Connection;
 
 /// Carries a tunnel to its end. `buffer` is what the endpoint has sent of it already.

@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
+use crate::channel::relay::{Moved, Outward, Relay, RelayError, Segment, Tap};
 use crate::config::Rule;
+use crate::exchange::Exchange;
+use crate::exchange::feed::Feed;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
-use crate::net::Buffer;
-use crate::relay::{Moved, Outward, Relay, RelayError, Segment, Tap};
-use crate::request::Exchange;
-use crate::request::mirror::Feed;
+use crate::memory::Buffer;
 use crate::shard::Shard;
 use crate::upstream::retry::Replay;
 

@@ -26,9 +26,41 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }
 
+/// Whether two field names are one to a backend that ignores case and, as CGI and WSGI do, reads `_`
+/// as `-`.
+#[must_use]
+pub fn is_alike(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && one.iter().map(folded).eq(other.iter().map(folded))
+}
+
+/// A byte of a field name as such a backend reads it.
+#[must_use]
+pub fn folded(byte: &u8) -> u8 {
+    match byte {
+        b'_' => b'-',
+        other => other.to_ascii_lowercase(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{is_token, list, trim};
+    use super::{is_alike, is_token, list, trim};
+
+    #[test]
+    fn names_are_alike_in_any_case_and_with_underscores() {
+        for (one, other, alike) in [
+            ("x-user", "X_User", true),
+            ("x_user", "x-user", true),
+            ("x-user", "x-user-", false),
+            ("x-user", "x.user", false),
+        ] {
+            assert_eq!(
+                is_alike(one.as_bytes(), other.as_bytes()),
+                alike,
+                "{one} {other}"
+            );
+        }
+    }
 
     #[test]
     fn tells_tokens() {

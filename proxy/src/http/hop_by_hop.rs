@@ -1,6 +1,8 @@
 //! Which fields end at us (RFC 9110 section 7.6.1) and which may never be a trailer (section 6.5.1).
 
-use super::grammar;
+use memchr::memchr;
+
+use super::grammar::{self, folded};
 use super::head::Fields;
 use super::known::{Known, KnownSet};
 
@@ -38,9 +40,38 @@ const PROTECTED: KnownSet = KnownSet::of(&[
 #[must_use]
 pub fn passes(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
     let ends_here = REGENERATED.has(known)
-        || (known == Known::Other && has_prefix(name, b"proxy-"))
+        || (known == Known::Other && (has_prefix(name, b"proxy-") || is_underscored(name)))
         || (fields.connection_lists() && is_listed(fields, head, name, known));
     !ends_here
+}
+
+/// Whether a name has underscores, and a backend that reads them as dashes (CGI, WSGI) would take it
+/// for a field that only we write or that a client is not believed. No honest hop sends such a name.
+fn is_underscored(name: &[u8]) -> bool {
+    memchr(b'_', name).is_some() && {
+        let mut room = [0; LONGEST_NAME];
+        is_reserved(fold(name, &mut room))
+    }
+}
+
+/// Whether a name in lower case is one of those that say who asks for what, by which way.
+fn is_reserved(name: &[u8]) -> bool {
+    let known = Known::of(name);
+    REGENERATED.has(known)
+        || PROTECTED.has(known)
+        || known == Known::XRequestId
+        || name.starts_with(b"x-forwarded-")
+        || name.starts_with(b"proxy-")
+}
+
+/// A name as a backend reads it that takes `_` for `-`; its start alone where it is longer than any
+/// that we know.
+fn fold<'a>(name: &[u8], room: &'a mut [u8; LONGEST_NAME]) -> &'a [u8] {
+    let length = name.len().min(room.len());
+    for (to, from) in room.iter_mut().zip(name) {
+        *to = folded(from);
+    }
+    room.get(..length).unwrap_or_default()
 }
 
 /// Whether Connection lists this name and may.
@@ -59,12 +90,9 @@ fn is_listed(fields: &Fields, head: &[u8], name: &[u8], known: Known) -> bool {
 /// the message is read has to come before the body.
 #[must_use]
 pub fn is_forbidden_trailer(name: &[u8]) -> bool {
-    let known = Known::of(name);
-    REGENERATED.has(known)
-        || PROTECTED.has(known)
-        || has_prefix(name, b"x-forwarded-")
-        || has_prefix(name, b"proxy-")
-        || NO_TRAILERS.iter().any(|no| name.eq_ignore_ascii_case(no))
+    let mut room = [0; LONGEST_NAME];
+    let name = fold(name, &mut room);
+    is_reserved(name) || NO_TRAILERS.contains(&name)
 }
 
 fn has_prefix(name: &[u8], prefix: &[u8]) -> bool {
@@ -72,7 +100,11 @@ fn has_prefix(name: &[u8], prefix: &[u8]) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-const NO_TRAILERS: [&[u8]; 29] = [
+/// One more byte than the longest name that is told from others here, so that the start of a longer
+/// one is none of them.
+const LONGEST_NAME: usize = 26;
+
+const NO_TRAILERS: [&[u8]; 28] = [
     b"accept-encoding",
     b"age",
     b"allow",
@@ -101,12 +133,45 @@ const NO_TRAILERS: [&[u8]; 29] = [
     b"vary",
     b"via",
     b"www-authenticate",
-    b"x-request-id",
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::is_forbidden_trailer;
+    use super::{LONGEST_NAME, NO_TRAILERS, is_forbidden_trailer, passes};
+    use crate::http::head::Fields;
+    use crate::http::known::Known;
+
+    #[test]
+    fn no_name_is_as_long_as_the_room_for_one() {
+        assert!(NO_TRAILERS.iter().all(|name| name.len() < LONGEST_NAME));
+        let long = ["www-authenticate", &"x".repeat(LONGEST_NAME)].concat();
+        assert!(!is_forbidden_trailer(long.as_bytes()));
+    }
+
+    #[test]
+    fn names_that_backends_take_for_ours_do_not_pass() {
+        for (name, dropped) in [
+            ("x_forwarded_for", true),
+            ("X_Forwarded-Whatever", true),
+            ("X_Real_IP", true),
+            ("Content_Length", true),
+            ("transfer_encoding", true),
+            ("Proxy_Whatever", true),
+            ("keep_alive", true),
+            ("x_request-id", true),
+            ("x_user", false),
+            ("content_type", false),
+            ("x_real_ips", false),
+            ("_", false),
+        ] {
+            let known = Known::of(name.as_bytes());
+            let passes = passes(&Fields::default(), b"", name.as_bytes(), known);
+            assert_eq!(passes, !dropped, "{name}");
+            if dropped {
+                assert!(is_forbidden_trailer(name.as_bytes()), "{name}");
+            }
+        }
+    }
 
     #[test]
     fn trailers_cannot_frame_route_or_authenticate() {
@@ -118,6 +183,8 @@ mod tests {
             ("X-Forwarded-Whatever", true),
             ("Proxy-Whatever", true),
             ("set-cookie", true),
+            ("set_cookie", true),
+            ("X-Request-Id", true),
             ("grpc-status", false),
             ("x-checksum", false),
             ("digest", false),

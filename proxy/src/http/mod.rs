@@ -1,4 +1,4 @@
-//! HTTP as bytes: heads, framing, header names. No I/O in here but that of an HTTP/2 connection.
+//! HTTP as bytes: heads, framing, header names. No I/O in here.
 
 // What a peer sent never panics: no indexing, no arithmetic that overflows.
 #![cfg_attr(
@@ -21,4 +21,5 @@ pub mod h2;
 pub mod head;
 pub mod hop_by_hop;
 pub mod known;
+pub mod method;
 pub mod websocket;

@@ -10,15 +10,21 @@ use super::h1::encode::field;
 /// Appends the key that asks an HTTP/1 origin for a WebSocket.
 pub fn write_key(random: u128, lines: &mut Vec<u8>) {
     let key = STANDARD.encode(random.to_be_bytes());
-    field(lines, b"sec-websocket-key", key.as_bytes());
+    field(lines, KEY, key.as_bytes());
 }
 
 /// Appends what an HTTP/1 client with this key expects to hear.
 pub fn write_accept(key: &[u8], lines: &mut Vec<u8>) {
     let text = [key, GUID].concat();
     let accept = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &text));
-    field(lines, b"sec-websocket-accept", accept.as_bytes());
+    field(lines, ACCEPT, accept.as_bytes());
 }
+
+/// Asks for a WebSocket over HTTP/1.
+pub const KEY: &[u8] = b"sec-websocket-key";
+
+/// Agrees to one.
+pub const ACCEPT: &[u8] = b"sec-websocket-accept";
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 

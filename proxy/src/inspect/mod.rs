@@ -3,6 +3,7 @@
 //! Everything here runs on threads of the admin server and reads what shards and the configuration
 //! thread publish; what only a shard knows is asked through its inbox.
 
+pub mod scrape;
 pub mod servers;
 
 use std::collections::HashMap;
@@ -10,24 +11,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use admin::ask::UpstreamId;
-use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples, ShardHandle};
+use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples};
 use admin::metrics::Exposition;
 use admin::pprof::heap::HeapStack;
-use admin::{Handles, LogControl, View};
+use admin::shard::{ShardHandle, UpstreamId};
+use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
-    BindDown, Endpoint, EndpointHealth, Live, Runtime, Shard, Source, SourceKind,
+    BindDown, Endpoint, EndpointHealth, EndpointStats, Runtime, Shard, Source, SourceKind,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
 use xds::model::Health;
 
-use crate::config::in_force::{InForce, Told};
+use self::scrape::Scrape;
+use crate::config::in_force::InForce;
 use crate::config::{Cluster, Snapshot};
-use crate::cpu::Cpus;
-use crate::heap::{self, Sampling};
+use crate::machine::cpu::Cpus;
 use crate::memory;
-use crate::observe::scrape::Scrape;
+use crate::memory::heap::{self, Sampling};
 use crate::shard::inbox;
 use crate::supervisor::Shards;
 
@@ -71,7 +72,7 @@ impl Inspected {
         }
     }
 
-    fn metrics(&self, out: &mut Exposition, live: &admin::Live) {
+    fn metrics(&self, out: &mut Exposition, live: &admin::UpstreamStats) {
         let told = self.in_force.told();
         let down = self.in_force.down();
         let binds_down: Vec<u32> = down.iter().map(|bind| bind.id).collect();
@@ -88,9 +89,9 @@ impl Inspected {
         scrape.write(out);
     }
 
-    fn view(&self) -> View {
+    fn view(&self) -> ConfigView {
         let told = self.in_force.told();
-        View {
+        ConfigView {
             number: told.snapshot.version,
             model: Arc::clone(&told.model),
             endpoints: endpoints(Arc::clone(&told.snapshot)),
@@ -173,6 +174,10 @@ impl Inspected {
         let waits = [
             ("configuration", told.since.is_none()),
             (
+                "recognisable configuration",
+                told.since.is_some() && !self.in_force.was_recognised(),
+            ),
+            (
                 "listeners",
                 told.since.is_some() && !self.in_force.has_listened(),
             ),
@@ -184,7 +189,7 @@ impl Inspected {
     }
 
     fn configuration_tasks(&self) -> Vec<Task> {
-        let told: Arc<Told> = self.in_force.told();
+        let told = self.in_force.told();
         let since = told.since.unwrap_or(self.started);
         vec![Task {
             kind: "configuration".to_owned(),
@@ -240,7 +245,7 @@ fn heap_samples() -> HeapSamples {
 fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
     let asked = shards.clone();
     ShardHandle {
-        ask: Box::new(move |ask| asked.ask_one(id, inbox::Ask::Admin(ask))),
+        query: Box::new(move |query| asked.ask_one(id, inbox::Ask::Admin(query))),
         heartbeat: Box::new(move || shards.counters()[id].heartbeat.age(Instant::now())),
     }
 }
@@ -248,14 +253,15 @@ fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
 /// Finds the endpoints of services and backends in a snapshot.
 fn endpoints(snapshot: Arc<Snapshot>) -> FindEndpoints {
     let mut clusters: HashMap<String, Vec<usize>> = HashMap::new();
-    for (at, cluster) in snapshot.clusters.iter().enumerate() {
+    for (at, cluster) in snapshot.clusters.entries() {
         let (key, _) = key_and_port(&cluster.name);
         clusters.entry(key.to_owned()).or_default().push(at);
     }
     Box::new(move |key| {
         let found = clusters.get(key).into_iter().flatten();
         found
-            .flat_map(|at| shown(&snapshot.clusters[*at]))
+            .filter_map(|at| snapshot.clusters.get(*at))
+            .flat_map(shown)
             .collect()
     })
 }
@@ -285,7 +291,7 @@ fn shown(cluster: &Cluster) -> Vec<(UpstreamId, Endpoint)> {
                 Health::Draining => EndpointHealth::Draining,
                 Health::NotReady => EndpointHealth::NotReady,
             },
-            live: Live::default(),
+            live: EndpointStats::default(),
         };
         (endpoint.id.into(), shown)
     });

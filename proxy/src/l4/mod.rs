@@ -13,16 +13,15 @@ pub(crate) mod udp;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::channel::tunnel::{Carries, End, Ended, Tunnel};
 use crate::config::L4Rule;
-use crate::downstream::connection::{Client, Next};
-use crate::downstream::proxy_protocol;
+use crate::exchange::{Client, Proxy};
 use crate::failure::{Failure, FailureKind};
-use crate::net::Buffer;
+use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Expectation;
-use crate::shard::{Held, Shard};
-use crate::tunnel::{Carries, End, Ended, Tunnel};
+use crate::shard::Held;
 
-use self::reach::{Reached, reach};
+use self::reach::{BookedConnection, reach};
 pub(crate) use self::record::{Protocol, Record};
 
 /// A rule, with the configuration that its positions are of.
@@ -32,42 +31,39 @@ pub(crate) struct Found {
 }
 
 /// Carries a connection to its end by the rule that was found for it, or ends it without one.
+///
+/// # Errors
+/// Why there is no rule, or the connection did not come to an end in order.
 pub(crate) async fn serve(
-    shard: &Rc<Shard>,
+    proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
     found: Result<Found, Failure>,
     mut record: Record<'_>,
-) -> Next {
+) -> Result<(), Failure> {
     let outcome = match found {
         Ok(found) => {
-            record.takes(shard, &found.rule);
-            carry(shard, client, buffer, found, &mut record).await
+            record.takes(&proxy.shard, &found.rule);
+            carry(proxy, client, buffer, found, &mut record).await
         }
         Err(failure) => Err(failure),
     };
-    record.finish(shard, client.hop.address(), outcome.err());
-    match outcome {
-        // Whoever finds no rule sees an orderly end: there is no alert to be misread.
-        Ok(()) => Next::Close,
-        Err(failure) => match failure.kind {
-            FailureKind::NoListener | FailureKind::NoRoute => Next::Close,
-            _ => Next::Reset,
-        },
-    }
+    record.finish(&proxy.shard, client.hop.address(), outcome.err());
+    outcome
 }
 
 async fn carry(
-    shard: &Rc<Shard>,
+    proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
     Found { snapshot, rule }: Found,
     record: &mut Record<'_>,
 ) -> Result<(), Failure> {
-    let Reached {
+    let shard = &proxy.shard;
+    let BookedConnection {
         connection,
         booking,
-    } = Box::pin(reach(shard, client, &snapshot, &rule, record)).await?;
+    } = Box::pin(reach(proxy, client, &snapshot, &rule, record)).await?;
     drop(snapshot);
     let mut from_backend = shard.buffers.take();
     let tunnel = Tunnel {
@@ -96,10 +92,7 @@ async fn carry(
         Ended::Idle => Err(FailureKind::StreamIdle.into()),
         Ended::Drained => Err(FailureKind::Drained.into()),
         Ended::ClientBroke => Err(FailureKind::ClientGone.into()),
-        Ended::Untrusted => {
-            proxy_protocol::refuse_untrusted(shard, client);
-            Err(FailureKind::UntrustedHeader.into())
-        }
+        Ended::Untrusted => Err(FailureKind::UntrustedHeader.into()),
         Ended::BackendBroke => Err(FailureKind::UpstreamReset.into()),
     }
 }

@@ -1,49 +1,54 @@
 //! From a rule to a connection to one of its endpoints.
 
-use std::rc::Rc;
 use std::time::Instant;
 
 use super::Record;
-use crate::config::{Cluster, Endpoint, L4Backend, L4Rule, Snapshot};
-use crate::downstream::connection::Client;
-use crate::failure::{Failure, FailureKind};
-use crate::shard::Shard;
-use crate::shard::interned::Interned;
+use crate::config::{L4Rule, Snapshot};
+use crate::exchange::choice::{choose, draw};
+use crate::exchange::{Client, Proxy};
+use crate::failure::Failure;
 use crate::upstream::connect::{Wanted, connect};
-use crate::upstream::health::{Exchange, Outcome};
+use crate::upstream::health::{Booking, Outcome};
 use crate::upstream::pool::Connection;
-use crate::upstream::retry::{Ending, Replay, RequestInFlight, may_retry};
+use crate::upstream::retry::{Ending, Replay};
+use crate::upstream::tries::Tries;
 
 /// A connection to an endpoint, and the note in its books that it is under way.
-pub(super) struct Reached {
+pub(super) struct BookedConnection {
     pub(super) connection: Connection,
-    pub(super) booking: Exchange,
+    pub(super) booking: Booking,
 }
 
 /// Connects to an endpoint of the backend that the lot falls on. One that cannot be reached has
 /// seen nothing of the client, so another one is tried where the service bears it.
 pub(super) async fn reach(
-    shard: &Rc<Shard>,
+    proxy: &Proxy,
     client: &Client,
     snapshot: &Snapshot,
     rule: &L4Rule,
     record: &mut Record<'_>,
-) -> Result<Reached, Failure> {
-    let (backend, cluster) = draw(shard, rule, snapshot, record)?;
+) -> Result<BookedConnection, Failure> {
+    let (shard, upstreams) = (&proxy.shard, &proxy.upstreams);
+    let (backends, trace) = (
+        (&rule.draw, rule.backends.as_slice()),
+        record.trace.as_deref(),
+    );
+    let (backend, cluster) = draw(shard, snapshot, backends, trace)?;
     record.cluster = Some((cluster.id, cluster.name.clone()));
     let wanted = Wanted {
         proxied: client.proxied_to(cluster),
         speaks: None,
         fresh: true,
     };
-    let service = shard.endpoints.service(cluster.id);
-    let _request = RequestInFlight::book(&service);
-    let (mut tried, mut retry) = (Vec::new(), None);
+    let mut tries = Tries::begin(&upstreams.endpoints, cluster, None);
+    let mut tried = Vec::new();
     loop {
         let begun = Instant::now();
-        let (endpoint, booking) = choose(shard, cluster, &mut tried, record, begun)?;
+        let trace = record.trace.as_deref_mut();
+        let (endpoint, booking) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
+        record.endpoint = Some(endpoint.name.clone());
         let connected = connect(
-            shard,
+            upstreams,
             cluster,
             endpoint,
             wanted.clone(),
@@ -59,7 +64,7 @@ pub(super) async fn reach(
             Err(failure) => Outcome::failed(failure.kind),
         };
         if let Some(outcome) = outcome {
-            booking.judge(&shard.endpoints, &cluster.set, outcome, now);
+            booking.judge(&upstreams.endpoints, &cluster.set, outcome, now);
         }
         let failure = match connected {
             Ok(connection) => {
@@ -67,62 +72,19 @@ pub(super) async fn reach(
                 if let Some(trace) = &record.trace {
                     trace.connected(endpoint, Some(took));
                 }
-                return Ok(Reached {
+                return Ok(BookedConnection {
                     connection,
                     booking,
                 });
             }
             Err(failure) => failure,
         };
-        drop(retry.take());
-        let (ending, budget) = (Ending::Failed(failure.kind), cluster.retry_budget);
-        let replay = Replay::Possible;
-        let booked = may_retry(None, ending, record.retries, replay, &service, budget);
+        let booked = tries.book(Ending::Failed(failure.kind), Replay::Possible);
         if let Some(trace) = &record.trace {
             trace.attempted(endpoint, None, Some(failure));
-            trace.retry(failure.to_string(), booked.as_ref().err().copied());
+            trace.retry(failure.to_string(), booked.err());
         }
-        retry = Some(booked.map_err(|_| failure)?);
-        record.retries += 1;
+        booked.map_err(|_| failure)?;
+        record.retries = tries.retries();
     }
-}
-
-/// The backend that the lot falls on; the rule is of this snapshot.
-pub(super) fn draw<'a>(
-    shard: &Shard,
-    rule: &'a L4Rule,
-    snapshot: &'a Snapshot,
-    record: &Record<'_>,
-) -> Result<(&'a L4Backend, &'a Cluster), Failure> {
-    let drawn = shard.with_rng(|rng| rule.draw.draw(rng));
-    let backend = drawn.and_then(|at| rule.backends.get(at));
-    let backend = backend.ok_or(FailureKind::NoValidBackend)?;
-    let index = backend.cluster.map_err(|why| {
-        if let Some(trace) = &record.trace {
-            trace.unresolved(backend.unresolved.as_deref(), why);
-        }
-        FailureKind::NoValidBackend
-    })?;
-    Ok((backend, snapshot.cluster(index)))
-}
-
-/// An endpoint that was not tried yet, where there is one, with its booking.
-pub(super) fn choose<'a>(
-    shard: &Shard,
-    cluster: &'a Cluster,
-    tried: &mut Vec<Interned>,
-    record: &mut Record<'_>,
-    now: Instant,
-) -> Result<(&'a Endpoint, Exchange), Failure> {
-    let states = &shard.endpoints;
-    let id = shard.with_rng(|rng| states.choose(&cluster.set, tried, now, rng));
-    let endpoint = id.and_then(|id| cluster.endpoint(id));
-    if let Some(trace) = &mut record.trace {
-        trace.endpoint(shard, cluster, endpoint, tried);
-        trace.attempt();
-    }
-    let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
-    tried.push(endpoint.id);
-    record.endpoint = Some(endpoint.name.clone());
-    Ok((endpoint, states.start(&cluster.set, endpoint.id)))
 }

@@ -9,12 +9,13 @@ use admin_types::trace::ConnectionFinished;
 use rand::rngs::SmallRng;
 
 use crate::config::{Bind, L4Rule, Listener, Snapshot};
+use crate::exchange::Proxy;
 use crate::failure::Failure;
+use crate::names::Interned;
 use crate::observe::access_log::{self, ConnectionRecord};
 use crate::observe::series::{MethodClass, Owner, Series};
 use crate::shard::Shard;
-use crate::shard::interned::Interned;
-use crate::trace::{Begun, Tracer};
+use crate::trace::{ConnectionBegun, Tracer};
 use xds::model::AccessLog;
 
 /// What is carried.
@@ -96,12 +97,12 @@ impl<'a> Record<'a> {
     #[cold]
     pub(crate) fn begin_trace(
         &mut self,
-        shard: &Shard,
+        proxy: &Proxy,
         client: IpAddr,
         snapshot: &Snapshot,
         (bind, listener): (&Bind, Option<&Listener>),
     ) {
-        let begun = Begun {
+        let begun = ConnectionBegun {
             protocol: self.protocol.as_str(),
             server_name: self.server_name,
             client,
@@ -109,7 +110,7 @@ impl<'a> Record<'a> {
             configuration: snapshot.version,
             started: self.started,
         };
-        self.trace = Tracer::begin_connection(shard, &begun);
+        self.trace = Tracer::begin_connection(&proxy.watches, &proxy.shard, &begun);
         if let Some(trace) = &self.trace {
             trace.listener(self.server_name.unwrap_or_default(), bind, listener);
             if let Some(listener) = listener {

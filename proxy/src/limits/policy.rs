@@ -6,10 +6,9 @@ use std::time::Duration;
 use xds::model;
 
 use super::{
-    H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES, HOUR, MAX_H2_CONNECTION_WINDOW_BYTES,
-    MAX_H2_STREAM_WINDOW_BYTES, MAX_H2_STREAMS, MAX_HEAD_BYTES, MINUTE,
+    H2_STREAM_WINDOW_BYTES, HOUR, MAX_H2_CONNECTION_WINDOW_BYTES, MAX_H2_STREAM_WINDOW_BYTES,
+    MAX_H2_STREAMS, MAX_H2_WINDOW_BYTES, MAX_HEAD_BYTES, MINUTE,
 };
-use crate::http::h1::HeadLimits;
 
 /// The limits that a policy can change. A timeout of `None` never fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub struct Limits {
     /// Between two datagrams of a UDP session: 60 s, or `stream_idle_timeout` if that is shorter; NATs
     /// forget as soon.
     pub datagram_idle_timeout: Option<Duration>,
-    /// For how long a client may take no byte of a response: 30 s.
+    /// For how long a client may take no byte of a response, or fewer than `RECEIVER_MIN_RATE`: 30 s.
     pub write_idle_timeout: Option<Duration>,
     /// Between two requests of a client's connection: 60 s, a browser's own patience.
     pub keep_alive_timeout: Option<Duration>,
@@ -54,9 +53,11 @@ pub struct Limits {
     /// in a round trip, and what we may come to hold of it. By default `H2_STREAM_WINDOW_BYTES`, never
     /// more than `MAX_H2_STREAM_WINDOW_BYTES`.
     pub http2_stream_window_bytes: u32,
-    /// The same for all streams of a connection. By default `H2_CONNECTION_WINDOW_BYTES`, never more
-    /// than `MAX_H2_CONNECTION_WINDOW_BYTES`.
-    pub http2_connection_window_bytes: u32,
+    /// The same for all streams of a connection; `None` (the default) has room for the windows of all
+    /// of them, so that uploads whose backends stand still do not hold up others. A policy that bounds
+    /// what one client has us hold accepts that they do. Never more than
+    /// `MAX_H2_CONNECTION_WINDOW_BYTES`.
+    pub http2_connection_window_bytes: Option<u32>,
     /// To connect to an endpoint, TLS included: 2 s, one lost SYN and its repetition.
     pub connect_timeout: Option<Duration>,
     /// From the last request byte sent to the response's head: 15 s. Not for gRPC, which brings its
@@ -87,7 +88,7 @@ impl Default for Limits {
             connection_age: Some(HOUR),
             http2_streams: 100,
             http2_stream_window_bytes: H2_STREAM_WINDOW_BYTES,
-            http2_connection_window_bytes: H2_CONNECTION_WINDOW_BYTES,
+            http2_connection_window_bytes: None,
             connect_timeout: Some(Duration::from_secs(2)),
             response_head_timeout: Some(Duration::from_secs(15)),
             upstream_connections: NonZeroU32::MIN.saturating_add(1_023),
@@ -129,11 +130,10 @@ impl Limits {
                 self.http2_stream_window_bytes,
             )
             .min(MAX_H2_STREAM_WINDOW_BYTES),
-            http2_connection_window_bytes: size(
-                nearer.http2_connection_window_bytes,
-                self.http2_connection_window_bytes,
-            )
-            .min(MAX_H2_CONNECTION_WINDOW_BYTES),
+            http2_connection_window_bytes: nearer
+                .http2_connection_window_bytes
+                .map(|given| given.get().min(MAX_H2_CONNECTION_WINDOW_BYTES))
+                .or(self.http2_connection_window_bytes),
             connect_timeout: resolve(nearer.connect_timeout, self.connect_timeout),
             response_head_timeout: resolve(
                 nearer.response_head_timeout,
@@ -155,14 +155,14 @@ impl Limits {
         timeouts.into_iter().flatten().min()
     }
 
-    /// Those of a response's head, whose line may be as long as all of it.
+    /// Bytes that an HTTP/2 client may send on a connection before they were sent on.
     #[must_use]
-    pub fn response_head(&self) -> HeadLimits {
-        HeadLimits {
-            line_bytes: self.head_bytes as usize,
-            head_bytes: self.head_bytes as usize,
-            fields: self.header_fields as usize,
-        }
+    pub fn http2_connection_window(&self) -> u32 {
+        let all = self
+            .http2_streams
+            .saturating_mul(self.http2_stream_window_bytes)
+            .min(MAX_H2_WINDOW_BYTES);
+        self.http2_connection_window_bytes.unwrap_or(all)
     }
 }
 
@@ -190,7 +190,10 @@ mod tests {
     use xds::model::{self, Timeout};
 
     use super::{Limits, MAX_HEAD_BYTES, per_shard};
-    use crate::limits::H2_WATCHED_STREAMS;
+    use crate::limits::{
+        H2_STREAM_WINDOW_BYTES, H2_UPSTREAM_CONNECTION_WINDOW_BYTES, H2_UPSTREAM_STREAMS,
+        H2_WATCHED_STREAMS,
+    };
 
     fn u32s(n: u32) -> Option<NonZeroU32> {
         NonZeroU32::new(n)
@@ -277,7 +280,21 @@ mod tests {
         assert!((limits.http2_streams as usize) < H2_WATCHED_STREAMS);
         // RFC 9113 section 6.9.1.
         assert!(limits.http2_stream_window_bytes < 1 << 31);
-        assert!(limits.http2_connection_window_bytes < 1 << 31);
+        assert!(limits.http2_connection_window() < 1 << 31);
+        let unnamed = Limits::default().with(&model::Limits {
+            http2_connection_window_bytes: None,
+            ..huge
+        });
+        assert!(unnamed.http2_connection_window() < 1 << 31);
+    }
+
+    #[test]
+    fn a_connection_has_room_for_the_windows_of_its_streams() {
+        let limits = Limits::default();
+        let all = limits.http2_streams * limits.http2_stream_window_bytes;
+        assert_eq!(limits.http2_connection_window(), all);
+        let all = u64::from(H2_UPSTREAM_STREAMS) * u64::from(H2_STREAM_WINDOW_BYTES);
+        assert!(all <= H2_UPSTREAM_CONNECTION_WINDOW_BYTES.into());
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What is asked of a connected socket by its descriptor alone, without waiting: by who has no
 //! [`Stream`](super::Stream) at hand, since its task holds that.
 
-#![expect(unsafe_code, reason = "recv(2), connect(2), poll(2), shutdown(2)")]
+#![expect(
+    unsafe_code,
+    reason = "recv(2), connect(2), getsockopt(2), poll(2), shutdown(2)"
+)]
 
 use std::io;
 use std::os::fd::RawFd;
@@ -43,6 +46,27 @@ pub(crate) fn liveness(fd: RawFd) -> Liveness {
     }
 }
 
+/// Bytes that the peer of a TCP socket has acknowledged since it was connected; 0 where that is not
+/// known, as of a unix socket.
+#[must_use]
+pub(crate) fn acknowledged(fd: RawFd) -> u64 {
+    let mut info = [0_u8; ACKED_AT + size_of::<u64>()];
+    let mut length = libc::socklen_t::try_from(info.len()).unwrap_or_default();
+    // SAFETY: the pointers name `info` and its length; the kernel writes no more than fits. A closed
+    // descriptor is an error.
+    let read = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let acked = info.last_chunk().filter(|_| read == 0);
+    acked.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
 /// [`Stream::reset`](super::Stream::reset) of a descriptor. A unix socket, which has no resets, is shut down.
 pub(crate) fn reset(fd: RawFd) {
     let nowhere = libc::sockaddr {
@@ -77,6 +101,9 @@ fn has_ended(fd: RawFd) -> bool {
     // SAFETY: the pointer names one live `pollfd`, and the call does not wait.
     unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLRDHUP != 0 }
 }
+
+/// Where in `struct tcp_info` the kernel has `tcpi_bytes_acked` (Linux 4.1); libc's ends before it.
+const ACKED_AT: usize = 120;
 
 /// Bytes of a sealed alert: 24 in TLS 1.3, up to 31 in TLS 1.2.
 const GOODBYE_BYTES: usize = 31;

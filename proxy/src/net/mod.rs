@@ -1,17 +1,15 @@
-//! Bytes in and out: buffers and sockets as the shards use them. Knows no protocol but TLS, so that
+//! Bytes in and out: sockets as the shards use them. Knows no protocol but TLS, so that
 //! nobody above it has to.
 
-mod buffer;
 mod datagram;
 mod descriptor;
 mod secure;
 mod splice;
 mod stream;
 
-pub use buffer::{Buffer, BufferPool};
 pub(crate) use datagram::{Datagrams, Received};
 pub use descriptor::Liveness;
-pub(crate) use descriptor::{liveness, reset, shutdown};
+pub(crate) use descriptor::{acknowledged, liveness, reset, shutdown};
 pub use secure::HandshakeError;
 pub(crate) use splice::{Pipe, Pipes, Unblocked, never_block};
 pub use stream::{CancelHandle, Canceller, Stream};

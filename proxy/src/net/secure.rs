@@ -10,9 +10,10 @@ use std::rc::Rc;
 
 use thiserror::Error;
 
-use super::buffer::Outgoing;
+use super::Liveness;
 use super::stream::Stream;
-use super::{Buffer, BufferPool, Liveness};
+use crate::memory::Outgoing;
+use crate::memory::{Buffer, BufferPool};
 use crate::tls::session::{Session, SessionError};
 
 /// The TLS of a stream.

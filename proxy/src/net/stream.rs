@@ -18,10 +18,10 @@ use monoio::buf::{IoBuf, IoBufMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent, CancelableAsyncReadRent};
 use monoio::net::{TcpStream, UnixStream};
 
-use super::buffer::Outgoing;
 use super::descriptor::{Liveness, liveness, reset, shutdown};
 use super::secure::{HandshakeError, Secure};
-use super::{Buffer, BufferPool};
+use crate::memory::Outgoing;
+use crate::memory::{Buffer, BufferPool};
 use crate::tls::session::Session;
 
 pub use monoio::io::{CancelHandle, Canceller};
@@ -396,6 +396,9 @@ impl Stream {
     /// Looks at the socket without waiting and without taking bytes (250 ns).
     #[must_use]
     pub fn liveness(&self) -> Liveness {
+        if self.broke.get() != 0 {
+            return Liveness::Gone;
+        }
         let held = self.secure.as_deref().and_then(Secure::liveness);
         held.unwrap_or_else(|| liveness(self.fd))
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
-use super::causes::{ByCause, Cause};
+use super::causes::ByCause;
 use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
 use super::proxy_headers::ProxyHeaderFailure;
@@ -18,8 +18,8 @@ use super::series::SeriesTable;
 use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
+use crate::names::{Cause, Interned};
 use crate::policy::jwt::{Proof, Refusal};
-use crate::shard::interned::Interned;
 use crate::tls::UpstreamTlsFailure;
 
 /// A number that grows, written by one thread.
@@ -78,9 +78,9 @@ impl Gauge {
 
 /// One more of what a gauge counts, until it is dropped: also by a panic.
 #[derive(Debug)]
-pub struct Up<'a>(&'a Gauge);
+pub struct GaugeGuard<'a>(&'a Gauge);
 
-impl<'a> Up<'a> {
+impl<'a> GaugeGuard<'a> {
     /// Counts one more.
     #[must_use]
     pub fn new(gauge: &'a Gauge) -> Self {
@@ -89,7 +89,7 @@ impl<'a> Up<'a> {
     }
 }
 
-impl Drop for Up<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.down();
     }

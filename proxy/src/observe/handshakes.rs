@@ -1,7 +1,8 @@
 //! How the TLS of a shard's clients went.
 
-use super::causes::{ByCause, causes};
+use super::causes::ByCause;
 use super::counters::Counter;
+use crate::names::causes;
 use crate::tls::session::Fault;
 
 /// How TLS handshakes of clients ended, and what came after them.

@@ -11,6 +11,5 @@ pub mod log_writer;
 pub mod panics;
 pub mod program_log;
 pub mod proxy_headers;
-pub mod scrape;
 pub mod series;
 pub mod thread_clock;

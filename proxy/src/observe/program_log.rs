@@ -19,8 +19,17 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-use crate::args::LogFormat;
 use crate::limits::{LOG_STOP_PATIENCE, PROGRAM_LOG_BYTES, PROGRAM_LOG_KEPT_BYTES};
+
+/// Output format of the program's own log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Lines to read
+    #[default]
+    Text,
+    /// Lines of JSON
+    Json,
+}
 
 /// Takes lines: what `tracing` writes to.
 #[derive(Debug, Default)]

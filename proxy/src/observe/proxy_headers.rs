@@ -1,6 +1,6 @@
 //! Why connections of a shard were closed over their PROXY protocol header.
 
-use super::causes::causes;
+use crate::names::causes;
 
 causes! {
     /// Why a connection was closed over its PROXY protocol header.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::counters::Counter;
 use crate::failure::FailureKind;
 use crate::limits::SERIES;
-use crate::shard::interned::Interned;
+use crate::names::Interned;
 
 /// Who answered for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -11,6 +11,7 @@ use xds::model::{Scheme, Trust};
 
 use super::headers::HeaderEdits;
 use super::networks::Networks;
+use crate::http::grammar;
 use crate::http::head::Fields;
 use crate::http::known::Known;
 
@@ -146,12 +147,22 @@ impl Belief {
             | Known::XForwardedPort
             | Known::XForwardedProto
             | Known::XRealIp => self == Self::Disbelieved,
-            Known::Other => match Lookalike::of(name) {
-                None => false,
-                Some(Lookalike::Unlisted) => self == Self::Disbelieved,
-                Some(Lookalike::Underscored) => true,
-            },
+            Known::Other => self == Self::Disbelieved && is_unlisted(name),
             _ => false,
+        }
+    }
+
+    /// The scheme that the client's own URL has: what the first hop says that is believed, otherwise
+    /// what the peer speaks to us.
+    #[must_use]
+    pub fn scheme(self, hop: &Hop, fields: &Fields, head: &[u8]) -> Scheme {
+        let said = fields.value(Known::XForwardedProto, head);
+        // Where each hop has added its own, the client's is the first.
+        let said = said.and_then(|said| grammar::list(said).next());
+        match said.filter(|_| self == Self::Believed) {
+            Some(said) if said.eq_ignore_ascii_case(b"https") => Scheme::Https,
+            Some(said) if said.eq_ignore_ascii_case(b"http") => Scheme::Http,
+            _ => hop.scheme,
         }
     }
 
@@ -191,38 +202,14 @@ impl Belief {
     }
 }
 
-/// Names that a backend may take for a forwarding line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lookalike {
-    /// `x-forwarded-prefix`, `x-forwarded-ssl` and others that some backends believe.
-    Unlisted,
-    /// `x_forwarded_for`: CGI and WSGI read it as `X-Forwarded-For`. No honest hop sends it.
-    Underscored,
+/// Whether it is a forwarding line without a name of its own here, such as `x-forwarded-prefix` or
+/// `x-forwarded-ssl`, which some backends believe. Names with underscores never pass.
+fn is_unlisted(name: &[u8]) -> bool {
+    let start = name.get(..PREFIX.len()).unwrap_or_default();
+    start.eq_ignore_ascii_case(PREFIX)
 }
 
-impl Lookalike {
-    fn of(name: &[u8]) -> Option<Self> {
-        if !matches!(name, [b'x' | b'X', b'-' | b'_', ..]) {
-            return None;
-        }
-        let dashed = |byte: &u8| match byte {
-            b'_' => b'-',
-            byte => byte.to_ascii_lowercase(),
-        };
-        let starts = |text: &[u8]| {
-            let start = name.get(..text.len()).unwrap_or_default();
-            start.iter().map(dashed).eq(text.iter().copied())
-        };
-        let alike = starts(b"x-forwarded-") || (name.len() == 9 && starts(b"x-real-ip"));
-        alike.then(|| {
-            if name.contains(&b'_') {
-                Self::Underscored
-            } else {
-                Self::Unlisted
-            }
-        })
-    }
-}
+const PREFIX: &[u8] = b"x-forwarded-";
 
 /// Writes the lines of `X-Forwarded-For` that came, joined to one list, a comma behind each.
 fn write_chain(fields: &Fields, head: &[u8], out: &mut Vec<u8>) {

@@ -6,6 +6,7 @@
 use http::{HeaderName, HeaderValue};
 use xds::model::HeaderEdit;
 
+use crate::http::grammar::is_alike;
 use crate::http::hop_by_hop::REGENERATED;
 use crate::http::known::Known;
 
@@ -57,14 +58,15 @@ impl HeaderEdits {
         self.lengths == 0 && self.appended.is_empty()
     }
 
-    /// Whether lines of this name, in any case, are left out. Without edits this is one branch.
+    /// Whether lines of this name, or of one that backends may take for it, are left out. Without
+    /// edits this is one branch.
     #[must_use]
     pub fn drops(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
             && self
                 .dropped
                 .iter()
-                .any(|dropped| dropped.as_str().as_bytes().eq_ignore_ascii_case(name))
+                .any(|dropped| is_alike(dropped.as_str().as_bytes(), name))
     }
 
     /// Ready lines, `name: value\r\n` each.

@@ -19,6 +19,7 @@
 use thiserror::Error;
 use xds::model::{EscapedSlash, PathOptions};
 
+use crate::failure::{Failure, FailureKind};
 use crate::http::ascii;
 use crate::http::authority::MAX_HOST_BYTES;
 
@@ -49,6 +50,12 @@ impl PathError {
             Self::Escape => "path_escape",
             Self::EscapedSlash => "path_escaped_slash",
         }
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::because(FailureKind::BadPath, error.reason())
     }
 }
 

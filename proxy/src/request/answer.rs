@@ -2,18 +2,16 @@
 
 use http::StatusCode;
 
-use crate::downstream::answer::{send, write_date};
-use crate::downstream::connection::Next;
+use crate::exchange::answer::{send, write_date};
+use crate::exchange::scratch::Work;
+use crate::exchange::{After, Destination, Exchange, Matched, Next};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{Answer, Persist};
 use crate::http::known::Known;
 use crate::policy::cors::{Cors, Preflight};
 use crate::policy::redirect::{self, Redirect};
 use crate::shard::deadline::Expiry;
-use crate::trace::Did;
-
-use super::scratch::Work;
-use super::{After, Drawn, Exchange, Matched};
+use crate::trace::PolicyEffect;
 
 impl<'a> Exchange<'a> {
     /// Answers where the rule does so before a backend is drawn.
@@ -32,7 +30,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn answer_by_backend(
         &mut self,
         matched: &Matched<'a>,
-        drawn: Drawn<'a>,
+        drawn: Destination<'a>,
     ) -> Result<Option<After>, Failure> {
         let Some(policy) = drawn.backend.policy.as_deref() else {
             return Ok(None);
@@ -71,11 +69,11 @@ impl<'a> Exchange<'a> {
             path: matched.path(),
         };
         redirect.write_line(address, &mut self.work.response_lines);
-        self.trace_policy("redirect", Did::Applied("answered with it"));
+        self.trace_policy("redirect", PolicyEffect::Applied("answered with it"));
         self.answer(redirect.status(), b"").await.map(Some)
     }
 
-    fn trace_policy(&self, kind: &'static str, did: Did) {
+    fn trace_policy(&self, kind: &'static str, did: PolicyEffect) {
         if let Some(trace) = &self.record.trace {
             trace.policy(kind, did);
         }
@@ -155,8 +153,8 @@ impl<'a> Exchange<'a> {
 }
 
 /// What is told of an answer to a preflight.
-fn preflight_told(allowed: bool) -> Did {
-    Did::Applied(if allowed {
+fn preflight_told(allowed: bool) -> PolicyEffect {
+    PolicyEffect::Applied(if allowed {
         "answered the preflight"
     } else {
         "answered the preflight: its origin is not allowed"
@@ -164,10 +162,10 @@ fn preflight_told(allowed: bool) -> Did {
 }
 
 /// What is told of a request that is no preflight.
-fn origin_told(origin: Option<&[u8]>, allowed: bool) -> Did {
+fn origin_told(origin: Option<&[u8]>, allowed: bool) -> PolicyEffect {
     match (origin, allowed) {
-        (_, true) => Did::Applied("allowed its origin to read the response"),
-        (Some(_), false) => Did::Skipped("its origin is not allowed"),
-        (None, false) => Did::Skipped("the request has no origin"),
+        (_, true) => PolicyEffect::Applied("allowed its origin to read the response"),
+        (Some(_), false) => PolicyEffect::Skipped("its origin is not allowed"),
+        (None, false) => PolicyEffect::Skipped("the request has no origin"),
     }
 }

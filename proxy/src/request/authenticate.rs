@@ -2,13 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
 use crate::policy::cors::Preflight;
-use crate::policy::jwt::{Carrier, Passed};
+use crate::policy::jwt::{Carrier, Principal};
 use crate::policy::normalise::Target;
-use crate::trace::Did;
-
-use super::{Exchange, Matched};
+use crate::trace::PolicyEffect;
 
 impl<'a> Exchange<'a> {
     /// Lets the request in or refuses it, as the rule's policy of tokens says.
@@ -18,16 +17,19 @@ impl<'a> Exchange<'a> {
         };
         if self.is_preflight(matched) {
             if let Some(trace) = &self.record.trace {
-                trace.policy("jwt", Did::Skipped("a preflight request has no token"));
+                trace.policy(
+                    "jwt",
+                    PolicyEffect::Skipped("a preflight request has no token"),
+                );
             }
             return Ok(());
         }
         let carrier = self.carrier(matched.target);
-        let mut cache = self.shard.tokens.borrow_mut();
+        let mut cache = self.proxy.tokens.borrow_mut();
         let result = policy.authenticate(carrier, unix_time(), &mut cache);
         let proof = result
             .as_ref()
-            .map(Passed::proof)
+            .map(Principal::proof)
             .map_err(|refusal| *refusal);
         self.shard.counters.tokens.count(proof);
         if let Some(trace) = &self.record.trace {
@@ -41,7 +43,7 @@ impl<'a> Exchange<'a> {
                 "not let in"
             );
         }
-        self.passed = Some(result?);
+        self.principal = Some(result?);
         if policy.writes_headers() {
             self.work.request_body.drop_trailers();
         }

@@ -7,8 +7,8 @@ use rand::rngs::SmallRng;
 use xds::model::AccessLog;
 
 use crate::config::Rule;
-use crate::downstream::connection::Next;
-use crate::failure::{Failure, FailureKind, Then};
+use crate::exchange::{After, Exchange, Next};
+use crate::failure::{ConnectionAction, Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::encode::Persist;
 use crate::http::head::Version;
@@ -16,11 +16,9 @@ use crate::http::known::Known;
 use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
-use crate::policy::jwt::{Authenticator, Passed};
+use crate::policy::jwt::{Authenticator, Principal};
 use crate::policy::normalise::Target;
-use crate::trace::Did;
-
-use super::{After, Exchange};
+use crate::trace::PolicyEffect;
 
 impl Exchange<'_> {
     /// Ends the request, however it went.
@@ -37,7 +35,7 @@ impl Exchange<'_> {
         self.count(failure, duration);
         self.log(failure, duration, target);
         if let Some(trace) = &self.record.trace {
-            trace.finished(&self.record, failure);
+            trace.request_finished(self.record.finished(failure), failure);
         }
         after
     }
@@ -45,7 +43,7 @@ impl Exchange<'_> {
     /// Answers a failure, if anything can be answered yet.
     async fn refuse(&mut self, failure: Failure) -> After {
         let kind = failure.kind;
-        if self.record.answered || kind.then() == Then::Reset {
+        if self.record.answered || kind.connection_action() == ConnectionAction::Reset {
             self.record.status = if self.record.answered {
                 self.record.status
             } else {
@@ -84,10 +82,10 @@ impl Exchange<'_> {
         } else {
             (status, kind.text().as_bytes())
         };
-        let answered = match kind.then() {
+        let answered = match kind.connection_action() {
             // What follows is not to be believed, so it is not looked at.
-            Then::Close => self.send_answer(status, text, Persist::Close).await,
-            Then::Keep | Then::Reset => self.answer(status, text).await,
+            ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
+            ConnectionAction::Keep | ConnectionAction::Reset => self.answer(status, text).await,
         };
         match answered {
             Ok(After::End(_)) => After::End(Next::Linger),
@@ -140,9 +138,9 @@ impl Exchange<'_> {
         let wanted = self.shard.with_rng(wanted);
         if let Some(trace) = &record.trace {
             let did = if wanted {
-                Did::Applied("it has a line of the request")
+                PolicyEffect::Applied("it has a line of the request")
             } else {
-                Did::Skipped("its filter or sample leaves the request out")
+                PolicyEffect::Skipped("its filter or sample leaves the request out")
             };
             trace.policy("accessLog", did);
         }
@@ -152,7 +150,7 @@ impl Exchange<'_> {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let client = self.bind.trust.client(&self.client.hop, fields, bytes);
-        let subject = self.passed.as_ref().and_then(Passed::subject);
+        let subject = self.principal.as_ref().and_then(Principal::subject);
         let line = access_log::Record {
             time: SystemTime::now() - duration,
             gateway: &self.bind.gateway,
@@ -189,13 +187,17 @@ impl Exchange<'_> {
             .append(|out| line.write(log.format, out));
     }
 
-    /// The target, without the query where that may hold a token.
+    /// The target, without the query where that may hold a token: where a policy reads it from
+    /// there, and where there is no rule that could say so.
     fn logged_path<'t>(&'t self, target: Option<Target<'t>>) -> &'t [u8] {
         let Some(target) = target else {
-            return self.received.head.target.of(&self.received.bytes);
+            let text = self.received.head.target.of(&self.received.bytes);
+            let end = text.iter().position(|byte| matches!(byte, b'?' | b'#'));
+            return text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         };
-        let policy = self.record.rule.and_then(|rule| rule.jwt.as_deref());
-        if policy.is_some_and(Authenticator::reads_target) {
+        let reads_target =
+            |rule: &Rule| rule.jwt.as_deref().is_some_and(Authenticator::reads_target);
+        if self.record.rule.is_none_or(reads_target) {
             target.path().as_bytes()
         } else {
             target.text.as_bytes()

@@ -3,10 +3,7 @@
 //! A mirror has a task of its own, so it never delays its request. What it has not sent yet of the
 //! body is bounded; a mirror that falls further behind is given up.
 
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use http::Request;
@@ -14,100 +11,24 @@ use rand::RngExt;
 
 use crate::channel::Channel;
 use crate::config::{Cluster, ClusterIndex, Protection, Protocol};
+use crate::exchange::choice::choose;
+use crate::exchange::feed::{Copied, Feed};
+use crate::exchange::{Destination, Exchange, Matched};
 use crate::http::h1::body::BodyDecoder;
-use crate::http::h1::encode::{self, Persist};
+use crate::http::h1::encode::Persist;
 use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
 use crate::http::h2::encode::Switch;
-use crate::http::h2::stream::{self as h2, Head};
 use crate::http::head::{Framing, ResponseHead};
-use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_ANSWER_BYTES, MIRROR_BYTES};
-use crate::net::Buffer;
+use crate::http2::stream::{self as h2, Head};
+use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_ANSWER_BYTES};
+use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Endpoints;
-use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
+use crate::upstream::Upstreams;
 use crate::upstream::connect::open;
 use crate::upstream::pool::Connection;
-use crate::upstream::retry::Replay;
-
-use super::{Drawn, Exchange, Matched};
-
-/// The request's end of a mirror.
-pub(crate) struct Feed {
-    shared: Rc<Shared>,
-    chunked: bool,
-}
-
-#[derive(Default)]
-struct Shared {
-    /// What was not sent yet.
-    pending: RefCell<Vec<u8>>,
-    state: Cell<State>,
-    waker: RefCell<Option<Waker>>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
-    /// More of the request may come.
-    #[default]
-    Open,
-    /// It is complete.
-    Complete,
-    /// It will never be.
-    GivenUp,
-}
-
-impl Feed {
-    /// The next payload bytes.
-    pub(crate) fn more(&mut self, payload: &[u8]) {
-        if payload.is_empty() || self.shared.state.get() != State::Open {
-            return;
-        }
-        let mut pending = self.shared.pending.borrow_mut();
-        if pending.len() + payload.len() > MIRROR_BYTES + HEAD_BYTES {
-            drop(pending);
-            return self.end_as(State::GivenUp);
-        }
-        if self.chunked {
-            encode::chunk_head(&mut pending, payload.len());
-        }
-        pending.extend_from_slice(payload);
-        if self.chunked {
-            pending.extend_from_slice(encode::CHUNK_END);
-        }
-        drop(pending);
-        self.shared.wake();
-    }
-
-    /// The whole body.
-    pub(crate) fn all(&mut self, payload: &[u8]) {
-        self.more(payload);
-        self.end();
-    }
-
-    /// The body's end.
-    pub(crate) fn end(&mut self) {
-        if self.chunked {
-            encode::last_chunk(&mut self.shared.pending.borrow_mut(), b"");
-        }
-        self.end_as(State::Complete);
-    }
-
-    fn end_as(&self, state: State) {
-        if self.shared.state.get() == State::Open {
-            self.shared.state.set(state);
-        }
-        self.shared.wake();
-    }
-}
-
-impl Drop for Feed {
-    /// A request that breaks off takes its mirrors with it.
-    fn drop(&mut self) {
-        self.end_as(State::GivenUp);
-    }
-}
 
 /// The head of a copy.
 enum CopyHead {
@@ -117,12 +38,9 @@ enum CopyHead {
     Apart(Box<Request<()>>),
 }
 
-/// A mirror buffers a request's head beside its body.
-const HEAD_BYTES: usize = crate::limits::MAX_HEAD_BYTES as usize;
-
 impl<'a> Exchange<'a> {
     /// Starts the mirrors that the request's coins choose.
-    pub(super) fn mirror(&mut self, matched: &Matched<'a>, drawn: Drawn<'a>) {
+    pub(super) fn mirror(&mut self, matched: &Matched<'a>, drawn: Destination<'a>) {
         let Some(policy) = drawn.backend.policy.as_deref() else {
             return;
         };
@@ -134,31 +52,35 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Drawn<'a>) {
-        let copy = Rc::new(Shared::default());
+    fn start_mirror(&mut self, index: ClusterIndex, matched: &Matched<'a>, drawn: Destination<'a>) {
+        let copy = Rc::new(Copied::default());
         let target = self.snapshot.cluster(index);
         let protocol = matched.rule.protocol_to(target);
         let Some(head) = self.copy_head((protocol, &target.protection), drawn, &copy) else {
             return;
         };
         let framed = matches!(head, CopyHead::AmongBytes);
-        self.mirrors.push(Feed {
-            shared: Rc::clone(&copy),
-            chunked: framed && self.received.head.framing == Framing::Chunked,
-        });
-        let (shard, config) = (Rc::clone(self.shard), self.shard.config.load());
+        let chunked = framed && self.received.head.framing == Framing::Chunked;
+        self.mirrors.push(Feed::new(&copy, chunked));
+        // The index is a position in the request's own snapshot, whatever is in force by now.
+        let (proxy, snapshot) = (Rc::clone(self.proxy), Rc::clone(self.snapshot));
         let (limits, asked) = (matched.rule.limits, self.received.asked());
-        let wanted = (protocol, self.client.proxied_to(config.cluster(index)));
-        monoio::spawn(fenced(&Rc::clone(&shard), Purpose::Mirror, async move {
-            let cluster = config.cluster(index);
+        let persist = if self.received.has_undefined_content() {
+            Persist::Close
+        } else {
+            Persist::Keep
+        };
+        let wanted = (protocol, self.client.proxied_to(target));
+        monoio::spawn(fenced(self.shard, Purpose::Mirror, async move {
+            let cluster = snapshot.cluster(index);
             // Boxed, so that requests without mirrors do not carry their room.
             Box::pin(carry(
-                &shard,
+                &proxy.upstreams,
                 cluster,
                 wanted,
                 (head, &copy),
                 &limits,
-                asked,
+                (asked, persist),
             ))
             .await;
         }));
@@ -168,8 +90,8 @@ impl<'a> Exchange<'a> {
     fn copy_head(
         &mut self,
         (protocol, over): (Protocol, &Protection),
-        drawn: Drawn<'a>,
-        copy: &Shared,
+        drawn: Destination<'a>,
+        copy: &Copied,
     ) -> Option<CopyHead> {
         if protocol == Protocol::Http2 {
             let head = self.make_head(drawn, over, Switch::Ignored).ok()?;
@@ -184,26 +106,25 @@ impl<'a> Exchange<'a> {
 
 /// Sends a copy and reads its answer; `None` where that broke off.
 async fn carry(
-    shard: &Rc<Shard>,
+    upstreams: &Upstreams,
     cluster: &Cluster,
     (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
-    (head, copy): (CopyHead, &Shared),
+    (head, copy): (CopyHead, &Copied),
     limits: &Limits,
-    asked: Asked,
+    (asked, persist): (Asked, Persist),
 ) -> Option<()> {
-    let now = Instant::now();
-    let id = shard.with_rng(|rng| shard.endpoints.choose(&cluster.set, &[], now, rng))?;
-    let endpoint = cluster.endpoint(id)?;
+    let (shard, now) = (&upstreams.shard, Instant::now());
+    let (endpoint, _booking) = choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
     let client = proxied.as_deref();
     let pooled = match protocol {
-        Protocol::Http1 => shard.pool.take(id, client, Replay::Impossible, now),
+        Protocol::Http1 => upstreams.pool.take(endpoint.id, client),
         Protocol::Http2 => None,
     };
     let connection = if let Some(connection) = pooled {
         connection
     } else {
         let wanted = (protocol, proxied);
-        let opened = open(shard, cluster, endpoint, wanted, limits.connect_timeout);
+        let opened = open(upstreams, cluster, endpoint, wanted, limits.connect_timeout);
         opened.await.ok()?
     };
     match (connection.stream.as_h2(), head) {
@@ -212,7 +133,7 @@ async fn carry(
         // A stream gets a head of its own, a socket gets bytes.
         _ => return None,
     }
-    copy.send(&connection, limits.write_idle_timeout).await?;
+    send(copy, &connection, limits.write_idle_timeout).await?;
     let patience = limits.response_head_timeout.unwrap_or(LINGER_TIMEOUT);
     connection.deadline.arm(Some(patience), Expiry::Disconnect);
     let mut answer = Answer {
@@ -222,12 +143,17 @@ async fn carry(
     };
     let ended = match connection.stream.as_h2() {
         Some(stream) => answer.discard_stream(stream).await,
-        None => answer.discard(asked, &limits.response_head()).await,
+        None => {
+            answer
+                .discard(asked, &HeadLimits::of_response(limits))
+                .await
+        }
     };
     let exact = answer.buffer.is_empty();
     shard.buffers.put(answer.buffer);
-    if ended? == Persist::Keep && exact && !shard.draining.get() {
-        shard.pool.put(id, connection, None, shard);
+    let keeps = ended? == Persist::Keep && persist == Persist::Keep;
+    if keeps && exact && !shard.draining.get() {
+        upstreams.pool.put(endpoint.id, connection, shard);
     }
     Some(())
 }
@@ -293,49 +219,28 @@ impl Answer<'_> {
     }
 }
 
-impl Shared {
-    fn wake(&self) {
-        if let Some(waker) = self.waker.borrow_mut().take() {
-            waker.wake();
+/// Sends the request as it comes; `None` where that broke off.
+async fn send(copied: &Copied, connection: &Connection, timeout: Option<Duration>) -> Option<()> {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        copied.next(&mut bytes).await;
+        if copied.is_given_up() {
+            return None;
         }
-    }
-
-    /// Sends the request as it comes; `None` where that broke off.
-    async fn send(&self, connection: &Connection, timeout: Option<Duration>) -> Option<()> {
-        let mut bytes = Vec::new();
-        loop {
-            bytes.clear();
-            self.next(&mut bytes).await;
-            if self.state.get() == State::GivenUp {
-                return None;
-            }
-            let ends = bytes.is_empty();
-            connection.deadline.arm(timeout, Expiry::Disconnect);
-            match &connection.stream {
-                Channel::Socket(_) if ends => {}
-                Channel::Socket(socket) => socket.write_vec(&mut bytes).await.ok()?,
-                Channel::H2(stream) => {
-                    let end = ends.then_some(b"".as_slice());
-                    stream.send(&bytes, end).await.ok()?;
-                }
-            }
-            connection.deadline.disarm();
-            if ends {
-                return Some(());
+        let ends = bytes.is_empty();
+        connection.deadline.arm_write(timeout, None);
+        match &connection.stream {
+            Channel::Socket(_) if ends => {}
+            Channel::Socket(socket) => socket.write_vec(&mut bytes).await.ok()?,
+            Channel::H2(stream) => {
+                let end = ends.then_some(b"".as_slice());
+                stream.send(&bytes, end).await.ok()?;
             }
         }
-    }
-
-    /// Waits for bytes; without any, the request is at its end.
-    async fn next(&self, bytes: &mut Vec<u8>) {
-        poll_fn(|context| {
-            std::mem::swap(bytes, &mut self.pending.borrow_mut());
-            if !bytes.is_empty() || self.state.get() != State::Open {
-                return Poll::Ready(());
-            }
-            *self.waker.borrow_mut() = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        connection.deadline.disarm();
+        if ends {
+            return Some(());
+        }
     }
 }

@@ -1,40 +1,20 @@
 //! Where a request belongs: listener by host, rule by everything else, backend by weight.
 
-use xds::model::InvalidBackend;
+use std::time::Instant;
 
-use crate::config::{Bind, Cluster, Listener, Rule, RuleBackend};
+use xds::model::SessionToken;
+
+use crate::config::{Bind, Listener, Rule};
+use crate::exchange::choice::draw;
+use crate::exchange::scratch::Received;
+use crate::exchange::{Destination, Exchange, Matched, Pinned};
 use crate::failure::{Failure, FailureKind};
-use crate::observe::counters::Up;
+use crate::http::known::Known;
+use crate::observe::counters::GaugeGuard;
 use crate::policy::normalise::Target;
-use crate::policy::path_edit::RequestPath;
 use crate::route::{HeadFields, RequestView};
 use crate::trace::Tracer;
-
-use super::Exchange;
-use super::scratch::Received;
-
-/// The rule that serves a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Matched<'a> {
-    pub(crate) rule: &'a Rule,
-    pub(crate) target: Target<'a>,
-    /// Bytes of the path that its prefix matched.
-    prefix_len: usize,
-}
-
-/// The backend that gets a request.
-#[derive(Clone, Copy)]
-pub(crate) struct Drawn<'a> {
-    pub(crate) backend: &'a RuleBackend,
-    pub(crate) cluster: &'a Cluster,
-}
-
-impl<'a> Matched<'a> {
-    /// The target, for filters to change it.
-    pub(crate) fn path(&self) -> RequestPath<'a> {
-        RequestPath::new(self.target.text.as_bytes(), self.prefix_len)
-    }
-}
+use crate::upstream::session::{self, seconds};
 
 impl<'a> Exchange<'a> {
     /// The listener that owns the request's host.
@@ -47,7 +27,7 @@ impl<'a> Exchange<'a> {
         let listener = listener.ok_or(FailureKind::NoListener)?;
         self.record.listener = Some(listener);
         let counters = self.shard.counters.listeners.of(listener.id);
-        self.record.active[0] = Some(Up::new(&counters.requests));
+        self.record.active[0] = Some(GaugeGuard::new(&counters.requests));
         // A client that met another listener in its handshake has shown that one's certificates
         // and been shown them (RFC 9110 section 15.5.20, GEP-3567).
         match &self.client.tls {
@@ -74,7 +54,7 @@ impl<'a> Exchange<'a> {
                 head: &received.bytes,
             },
         };
-        let mut caches = self.shard.regexes.borrow_mut();
+        let mut caches = self.proxy.regexes.borrow_mut();
         let cache = caches.find_or_insert(listener.id, Default::default);
         let selected = listener.router.select(&view, cache);
         let rule = selected.and_then(|selected| listener.rules.get(selected.route as usize));
@@ -88,7 +68,7 @@ impl<'a> Exchange<'a> {
         let (selected, rule) = selected.zip(rule).ok_or(FailureKind::NoRoute)?;
         self.record.rule = Some(rule);
         let counters = self.shard.counters.routes.of(rule.id);
-        self.record.active[1] = Some(Up::new(&counters.active));
+        self.record.active[1] = Some(GaugeGuard::new(&counters.active));
         Ok(Matched {
             rule,
             target,
@@ -96,34 +76,66 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    /// The backend that the request's lot falls on. A rule without any, and the share of one that
-    /// does not resolve, answer 500 (Gateway API, `HTTPRouteRule.backendRefs`).
-    pub(super) fn draw_backend(&mut self, matched: &Matched<'a>) -> Result<Drawn<'a>, Failure> {
+    /// The backend that the request goes to: its session's, or the one that the lot falls on.
+    pub(super) fn draw_backend(
+        &mut self,
+        matched: &Matched<'a>,
+    ) -> Result<Destination<'a>, Failure> {
         let rule = matched.rule;
         self.pinned = self.find_session(rule);
-        if let Some(trace) = &self.record.trace {
+        let trace = self.record.trace.as_deref();
+        if let Some(trace) = trace {
             trace.session(self.pinned.is_some());
         }
-        if let Some(pinned) = self.pinned {
-            self.record.cluster = Some(pinned.drawn.cluster);
-            return Ok(pinned.drawn);
-        }
-        let drawn = self.shard.with_rng(|rng| rule.draw.draw(rng));
-        let backend = drawn.and_then(|at| rule.backends.get(at));
-        let backend = backend.ok_or(FailureKind::NoValidBackend)?;
-        let index = backend
-            .cluster
-            .map_err(|why| self.unresolved(backend, why))?;
-        let cluster = self.snapshot.cluster(index);
-        self.record.cluster = Some(cluster);
-        Ok(Drawn { backend, cluster })
+        let drawn = if let Some(pinned) = self.pinned {
+            pinned.drawn
+        } else {
+            let backends = (&rule.draw, rule.backends.as_slice());
+            let (backend, cluster) = draw(self.shard, self.snapshot, backends, trace)?;
+            Destination { backend, cluster }
+        };
+        self.record.cluster = Some(drawn.cluster);
+        Ok(drawn)
     }
 
-    #[cold]
-    fn unresolved(&self, backend: &RuleBackend, why: InvalidBackend) -> FailureKind {
-        if let Some(trace) = &self.record.trace {
-            trace.unresolved(backend.unresolved.as_deref(), why);
-        }
-        FailureKind::NoValidBackend
+    /// The backend and endpoint of the request's session, if that lives and the endpoint too.
+    fn find_session(&self, rule: &'a Rule) -> Option<Pinned<'a>> {
+        let policy = rule.session.as_ref()?;
+        let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
+        let token = |name: &[u8]| {
+            let known = Known::of(name);
+            let found = fields.iter().filter(|field| field.known == known);
+            found
+                .filter(|field| {
+                    known != Known::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
+                })
+                .find_map(|field| {
+                    session::carried(
+                        field.value.of(bytes),
+                        policy,
+                        &self.proxy.session_key,
+                        seconds(),
+                    )
+                })
+        };
+        let session = match &policy.token {
+            SessionToken::Cookie { .. } => token(b"cookie"),
+            SessionToken::Header(name) => token(name.as_str().as_bytes()),
+        }?;
+        rule.backends.iter().find_map(|backend| {
+            let cluster = self.snapshot.cluster(backend.cluster.ok()?);
+            let id = cluster.set.find(session.endpoint)?;
+            let endpoint = cluster.endpoint(id)?;
+            let serves = self
+                .proxy
+                .upstreams
+                .endpoints
+                .in_service(id, Instant::now());
+            serves.then_some(Pinned {
+                drawn: Destination { backend, cluster },
+                endpoint,
+                session,
+            })
+        })
     }
 }

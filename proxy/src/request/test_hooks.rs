@@ -8,6 +8,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use crate::exchange::Exchange;
 use crate::limits::{LATE_TICKS, OVERLOAD_LAG};
 use crate::shard::Shard;
 
@@ -23,6 +24,19 @@ pub(super) fn stall_if_asked(path: &str) {
     if PATH.as_deref() == Some(path) {
         tracing::warn!("stalled on purpose");
         std::thread::sleep(Duration::from_secs(*SECONDS));
+    }
+}
+
+/// Stands still until another configuration is in force than the request's, where the request's path is
+/// the one that `GATEWAY_TEST_CHANGE_PATH` names.
+pub(super) fn await_change_if_asked(exchange: &Exchange<'_>, path: &str) {
+    static PATH: LazyLock<Option<String>> =
+        LazyLock::new(|| std::env::var("GATEWAY_TEST_CHANGE_PATH").ok());
+    if PATH.as_deref() == Some(path) {
+        tracing::warn!("waits for a change");
+        while exchange.shard.config.load().version == exchange.snapshot.version {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

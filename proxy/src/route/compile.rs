@@ -32,7 +32,7 @@ pub struct Entry<'a> {
 }
 
 impl Router {
-    /// Compiles the matches of all rules of a listener, in any order.
+    /// Compiles the matches of all rules of a listener. Of equal ones the first wins.
     pub fn compile<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Self {
         let mut compiler = Compiler::default();
         for entry in entries {
@@ -106,7 +106,8 @@ impl<'a> Compiler<'a> {
     }
 
     fn build(mut self) -> Router {
-        self.placed.sort_unstable_by(Placed::compare);
+        // Stable: where all else is equal, the caller's order decides, on every replica alike.
+        self.placed.sort_by(Placed::compare);
         let mut scopes: Vec<Scope> = (0..self.levels.count()).map(Scope::empty).collect();
         let paths = Paths::build(&self.nodes, &mut scopes);
         let mut start = paths.candidates();
@@ -165,8 +166,6 @@ struct Rank<'a> {
     query: Reverse<usize>,
     order: &'a Order,
     match_index: u16,
-    /// Only to be the same on every replica where all else is equal.
-    route: u32,
 }
 
 impl<'a> Rank<'a> {
@@ -177,7 +176,6 @@ impl<'a> Rank<'a> {
             query: Reverse(entry.matches.query.len()),
             order: entry.order,
             match_index: entry.match_index,
-            route: entry.route,
         }
     }
 }

@@ -10,9 +10,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::Shard;
-use super::wheel::Handle;
-use crate::channel::Cutoff;
+use super::stall::Stall;
+use super::waiting::Place;
+use super::wheel::{Handle, Tick};
 use crate::net::{CancelHandle, Canceller, Liveness};
+use crate::shard::cutoff::Cutoff;
 
 /// What happens at a deadline.
 #[derive(Clone)]
@@ -21,6 +23,8 @@ pub(crate) enum Expiry {
     StopReading,
     /// The channel is shut down both ways.
     Disconnect,
+    /// The same, where the peer takes too little of what waits for it.
+    Stalled(Stall),
     /// The channel and `other` are reset.
     Reset {
         /// The other end of what passes through.
@@ -79,6 +83,19 @@ impl Deadline {
         }
     }
 
+    /// Shuts the channel down where its peer takes too little for so long of what is written from now
+    /// on, and in any case after the time that is `left`.
+    pub(crate) fn arm_write(&self, patience: Option<Duration>, left: Option<Duration>) {
+        let Some(patience) = patience else {
+            return self.arm(left, Expiry::Disconnect);
+        };
+        let until = left.map_or(Tick::NEVER, |left| self.shard.now().after(left));
+        let stall = Stall::new(patience, until);
+        let first = stall.interval();
+        let first = left.map_or(first, |left| first.min(left));
+        self.arm(Some(first), Expiry::Stalled(stall));
+    }
+
     /// Forgets what was set.
     pub(crate) fn disarm(&self) {
         self.state.expiry.set(Expiry::Disconnect);
@@ -92,9 +109,9 @@ impl Deadline {
 
     /// Looks now at a peer that is watched, since it may have left.
     pub(crate) fn look(&self) {
-        let expiry = self.state.expiry.replace(Expiry::Disconnect);
+        let mut expiry = self.state.expiry.replace(Expiry::Disconnect);
         if matches!(expiry, Expiry::Watch { .. }) {
-            self.state.carry_out(&expiry);
+            self.state.carry_out(&mut expiry, self.shard.now());
         }
         self.state.expiry.set(expiry);
     }
@@ -113,6 +130,19 @@ impl Deadline {
     /// Ends the read that has the handle.
     pub(crate) fn cancel_read(&self) {
         self.state.cancel_read();
+    }
+
+    /// Arms it for a read that waits with a buffer in hand, until the returned value is dropped: after
+    /// a while, or where too many wait, the read ends with `ECANCELED`. To be called after
+    /// [`Self::cancel_handle`].
+    pub(crate) fn wait_with_buffer(&self) -> impl Drop {
+        let (place, patience) = self.shard.waiting.enter(self.handle, self.shard.now());
+        self.arm(Some(patience), Expiry::CancelRead);
+        self.shard.end_surplus_waits();
+        Waits {
+            shard: &self.shard,
+            place,
+        }
     }
 
     /// Lets the shard's other sockets have a turn.
@@ -137,6 +167,18 @@ impl Deadline {
     }
 }
 
+/// A connection among those that wait.
+struct Waits<'a> {
+    shard: &'a Shard,
+    place: Place,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.shard.waiting.leave(self.place);
+    }
+}
+
 impl Drop for Deadline {
     fn drop(&mut self) {
         self.shard.wheel.borrow_mut().remove(self.handle);
@@ -144,7 +186,8 @@ impl Drop for Deadline {
 }
 
 impl Armed {
-    fn cancel_read(&self) {
+    /// Ends the read that has the handle.
+    pub(super) fn cancel_read(&self) {
         if let Cutoff::Stream(signals) = &self.cutoff {
             return signals.cancel_read();
         }
@@ -153,17 +196,23 @@ impl Armed {
     }
 
     /// Carries out what was set. Says after how long to look again, if at all.
-    pub(crate) fn expire(&self) -> Option<Duration> {
-        let expiry = self.expiry.replace(Expiry::Disconnect);
-        let again = self.carry_out(&expiry);
+    pub(crate) fn expire(&self, now: Tick) -> Option<Duration> {
+        let mut expiry = self.expiry.replace(Expiry::Disconnect);
+        let again = self.carry_out(&mut expiry, now);
         self.expiry.set(expiry);
         again
     }
 
-    fn carry_out(&self, expiry: &Expiry) -> Option<Duration> {
+    fn carry_out(&self, expiry: &mut Expiry, now: Tick) -> Option<Duration> {
         match expiry {
             Expiry::StopReading => self.cutoff.stop_reading(),
             Expiry::Disconnect => self.cutoff.disconnect(),
+            Expiry::Stalled(stall) => {
+                if let Some(again) = stall.look(self.cutoff.taken(), now) {
+                    return Some(again);
+                }
+                self.cutoff.disconnect();
+            }
             Expiry::Reset { other } => {
                 self.cutoff.reset();
                 other.reset();

@@ -45,7 +45,7 @@ impl Draining {
 
     /// Waits until it begins. May be dropped at any time.
     pub(crate) async fn wait(&self) {
-        let mut place = Place {
+        let mut place = Waiting {
             draining: self,
             at: None,
         };
@@ -61,12 +61,12 @@ impl Draining {
 }
 
 /// A place among those who wait, given up when dropped.
-struct Place<'a> {
+struct Waiting<'a> {
     draining: &'a Draining,
     at: Option<usize>,
 }
 
-impl Place<'_> {
+impl Waiting<'_> {
     fn put(&mut self, waker: &Waker) {
         let mut waiting = self.draining.waiting.borrow_mut();
         let at = self.at.or_else(|| self.draining.free.borrow_mut().pop());
@@ -79,7 +79,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(at) = self.at {
             self.draining.waiting.borrow_mut()[at] = None;

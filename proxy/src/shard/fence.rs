@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use super::Shard;
-use super::tasks::{Place, Purpose};
+use super::tasks::{Purpose, TaskEntry};
 use crate::observe::panics;
 
 /// Runs `task`, which is for this purpose; a panic in it ends it alone, and is counted.
@@ -16,18 +16,18 @@ pub(crate) fn fenced<F: Future<Output = ()>>(
     purpose: Purpose,
     task: F,
 ) -> Fenced<F> {
-    fenced_in(Place::new(shard, purpose), task)
+    fenced_in(TaskEntry::new(shard, purpose), task)
 }
 
 /// As [`fenced`], of a task that has its place in the list.
-pub(crate) fn fenced_in<F: Future<Output = ()>>(place: Place, task: F) -> Fenced<F> {
+pub(crate) fn fenced_in<F: Future<Output = ()>>(place: TaskEntry, task: F) -> Fenced<F> {
     Fenced { place, task }
 }
 
 pin_project_lite::pin_project! {
     /// A task behind a fence.
     pub(crate) struct Fenced<F> {
-        place: Place,
+        place: TaskEntry,
         #[pin]
         task: F,
     }

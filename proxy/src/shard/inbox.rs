@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crossbeam::queue::SegQueue;
 
-use crate::sockets::Listening;
+use crate::machine::sockets::Listening;
 
 /// What a shard can be asked.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub enum Ask {
     /// Stop accepting, on every bind.
     StopAccepting,
     /// Something that the admin server wants to know or have.
-    Admin(admin::Ask),
+    Admin(admin::ShardQuery),
     /// Reset what is left and end.
     Stop,
 }
@@ -57,8 +57,8 @@ pub struct Inbox {
 
 /// The shard's end.
 pub struct InboxReader {
-    pub(super) queue: Arc<SegQueue<Ask>>,
-    pub(super) bell: UnixStream,
+    pub(crate) queue: Arc<SegQueue<Ask>>,
+    pub(crate) bell: UnixStream,
 }
 
 /// Makes an inbox.

@@ -1,22 +1,25 @@
-//! One shard: a thread with a runtime, and everything a request touches on it.
+//! The state that every task on a shard may use: time and deadlines, scheduling, the task list, panic
+//! isolation, buffers, counters, and the configuration in force.
 //!
-//! Nothing in here is shared with another thread but the published snapshot, the counters and the
-//! inbox. So nothing locks, and a request's path through a shard is plain function calls.
+//! A shard is a thread with a runtime. It shares only the published snapshot, the counters and the
+//! inbox with other threads, so nothing locks, and a request's path through a shard is plain function
+//! calls. Modules above add state of their own: `upstream` its pools, `exchange` what requests share;
+//! `server` creates them all.
 
-pub(crate) mod accept;
-mod answers;
+pub(crate) mod cutoff;
 pub(crate) mod deadline;
 pub(crate) mod drain;
 pub(crate) mod fence;
 pub mod inbox;
-pub mod interned;
+mod options;
 mod overload;
 pub mod peers;
 pub(crate) mod registry;
-mod run;
-mod scheduling;
+pub(crate) mod signals;
+mod stall;
 pub(crate) mod tasks;
 pub(crate) mod turn;
+pub(crate) mod waiting;
 pub mod wheel;
 
 use std::cell::{Cell, RefCell};
@@ -29,37 +32,27 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
-use crate::downstream::h2::tasks::StreamTasks;
-use crate::driver::Waits;
 use crate::http::h2::guard::{Abuse, Peer};
-use crate::l4::udp::UdpListeners;
 use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
-use crate::memory;
-use crate::net::{BufferPool, Pipes};
+use crate::machine::driver::Waits;
+use crate::memory::{self, BufferPool};
+use crate::net::Pipes;
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
-use crate::policy::jwt::TokenCache;
-use crate::request::scratch::ScratchPool;
-use crate::route::RegexCache;
-use crate::trace::Watches;
-use crate::upstream::h2::Sessions;
-use crate::upstream::health::Upstreams;
-use crate::upstream::pool::Pool;
 
-use self::accept::Acceptors;
 use self::deadline::Armed;
 use self::drain::Draining;
-use self::interned::Table;
 use self::overload::{Overload, Pressure};
 use self::peers::Peers;
 use self::registry::Registry;
 use self::tasks::Tasks;
 use self::turn::Turns;
+use self::waiting::Waiting;
 use self::wheel::{Tick, Wheel};
 
-pub use self::run::{ShardOptions, run};
+pub use self::options::ShardOptions;
 
-/// What one request core has.
+/// The state that every task on a shard may use.
 pub(crate) struct Shard {
     /// Its number, from 0.
     pub(crate) id: u16,
@@ -71,46 +64,24 @@ pub(crate) struct Shard {
     pub(crate) config: ConfigCell,
     /// Who lets others run.
     pub(crate) turns: Rc<Turns>,
-    /// Listening sockets.
-    pub(crate) acceptors: Acceptors,
-    /// UDP listeners.
-    pub(crate) udp: UdpListeners,
-    /// Memory for one datagram, while it is passed on.
-    pub(crate) datagram: RefCell<Box<[u8]>>,
     /// Open client connections.
     pub(crate) clients: Registry,
+    /// Client connections that wait for a request with a buffer in hand.
+    pub(crate) waiting: Waiting,
     /// Free buffers.
     pub(crate) buffers: Rc<BufferPool>,
     /// Pipes that bytes pass through.
     pub(crate) pipes: Pipes,
-    /// Free working memory of requests.
-    pub(crate) scratch: ScratchPool,
-    /// Tasks of HTTP/2 streams that have none at the moment.
-    pub(crate) stream_tasks: StreamTasks,
     /// Deadlines of sockets.
     pub(crate) wheel: RefCell<Wheel<Rc<Armed>>>,
-    /// Idle connections to endpoints.
-    pub(crate) pool: Pool,
-    /// Connections to endpoints that requests share.
-    pub(crate) sessions: Sessions,
-    /// What is known of endpoints and services.
-    pub(crate) endpoints: Upstreams,
-    /// Memory that the listeners' regular expressions are matched with.
-    pub(crate) regexes: RefCell<Table<RegexCache>>,
-    /// Tokens that were verified.
-    pub(crate) tokens: RefCell<TokenCache>,
     /// What is counted.
     pub(crate) counters: Arc<ShardCounters>,
     /// Where access log lines go.
     pub(crate) log: RefCell<LogSink>,
-    /// Seals session tokens.
-    pub(crate) session_key: ring::hmac::Key,
     /// Spreads load, and nothing that has to be secret.
     rng: RefCell<SmallRng>,
     /// What it is at.
     pub(crate) tasks: Tasks,
-    /// Who watches its requests.
-    pub(crate) watches: Watches,
     /// Whether connections are being brought to their end.
     pub(crate) draining: Draining,
     /// When its ticks began.
@@ -137,26 +108,15 @@ impl Shard {
             id: options.id,
             peers: options.peers,
             config: ConfigCell::new(options.published),
-            acceptors: Acceptors::default(),
-            udp: UdpListeners::default(),
-            datagram: RefCell::default(),
             clients: Registry::default(),
+            waiting: Waiting::default(),
             buffers: Rc::default(),
             pipes: Pipes::default(),
-            scratch: ScratchPool::default(),
-            stream_tasks: StreamTasks::default(),
             wheel: RefCell::new(Wheel::new(Tick::default())),
-            pool: Pool::default(),
-            sessions: Sessions::default(),
-            endpoints: Upstreams::default(),
-            regexes: RefCell::default(),
-            tokens: RefCell::default(),
             counters: options.counters,
             log: RefCell::new(options.log),
-            session_key: options.session_key,
             rng: RefCell::new(SmallRng::from_rng(&mut rand::rng())),
             tasks: Tasks::default(),
-            watches: Watches::default(),
             draining: Draining::default(),
             started: Cell::new(Instant::now()),
             tick: Cell::default(),
@@ -194,15 +154,28 @@ impl Shard {
         }
     }
 
-    /// Frees what nobody needs, and gives back what that and connections that went idle have freed.
-    fn trim_memory(&self) {
-        let trimmed = self.buffers.trim() + self.scratch.trim() + self.stream_tasks.trim();
-        let freed = self.freed.get() + trimmed;
-        if freed <= TRIM_AFTER {
-            return self.freed.set(freed);
+    /// Ends the reads that hold a buffer and have waited longest, where too many do.
+    pub(crate) fn end_surplus_waits(&self) {
+        while let Some(deadline) = self.waiting.take_surplus(self.now()) {
+            let armed = self.wheel.borrow_mut().value(deadline).cloned();
+            if let Some(armed) = armed {
+                armed.cancel_read();
+            }
         }
-        self.freed.set(0);
-        memory::trim();
+    }
+
+    /// Frees buffers that nobody needs, beside so many other things that were trimmed.
+    pub(crate) fn trim_memory(&self, others: usize) {
+        let trimmed = self.buffers.trim() + others;
+        self.freed.set(self.freed.get() + trimmed);
+    }
+
+    /// Gives back to the system what connections that went idle have freed, where they are many.
+    pub(crate) fn give_memory_back(&self) {
+        if self.freed.get() > TRIM_AFTER {
+            self.freed.set(0);
+            memory::trim();
+        }
     }
 
     /// The current tick.
@@ -211,11 +184,13 @@ impl Shard {
     }
 
     /// Goes on to a time, and returns its tick: what is due expires.
-    fn advance(&self, now: Instant) -> Tick {
+    pub(crate) fn advance(&self, now: Instant) -> Tick {
         let tick = Tick::at(now.saturating_duration_since(self.started.get()));
         self.tick.set(tick);
         let mut wheel = self.wheel.borrow_mut();
-        wheel.advance(tick, |armed| armed.expire().map(|after| tick.after(after)));
+        wheel.advance(tick, |armed| {
+            armed.expire(tick).map(|after| tick.after(after))
+        });
         tick
     }
 

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use super::wheel::Tick;
+use crate::names::Interned;
 use crate::net;
-use crate::shard::interned::Interned;
 
 /// The open client connections of a shard.
 #[derive(Default)]

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use admin::ask::{TaskDetail, TaskReport, TaskReports};
-use admin::limits::TASKS_SHOWN;
+use admin::limits::MAX_TASKS;
+use admin::shard::{TaskDetail, TaskReport, TaskReports};
 
 use super::Shard;
 use super::wheel::Tick;
@@ -108,7 +108,7 @@ impl Shard {
         let config = self.config.load();
         let slots = self.tasks.slots.borrow();
         let used = slots.iter().filter(|slot| slot.id != 0);
-        let shown = used.clone().take(TASKS_SHOWN);
+        let shown = used.clone().take(MAX_TASKS);
         let report = |slot: &Slot| {
             let (kind, detail) = match slot.purpose {
                 Purpose::Housekeeping => ("housekeeping", TaskDetail::Shard),
@@ -132,19 +132,19 @@ impl Shard {
             }
         };
         TaskReports {
-            omitted: used.count().saturating_sub(TASKS_SHOWN) as u64,
+            omitted: used.count().saturating_sub(MAX_TASKS) as u64,
             tasks: shown.map(report).collect(),
         }
     }
 }
 
 /// A task's place in the list; it leaves it when dropped.
-pub(crate) struct Place {
+pub(crate) struct TaskEntry {
     pub(super) shard: Rc<Shard>,
     slot: u32,
 }
 
-impl Place {
+impl TaskEntry {
     /// Enters a task, which the one that runs has begun.
     pub(crate) fn new(shard: &Rc<Shard>, purpose: Purpose) -> Self {
         let tasks = &shard.tasks;
@@ -184,7 +184,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TaskEntry {
     fn drop(&mut self) {
         let tasks = &self.shard.tasks;
         if let Some(slot) = tasks.slots.borrow_mut().get_mut(self.slot as usize) {
@@ -213,7 +213,7 @@ pub(crate) fn listed<F: Future<Output = ()>>(
     task: F,
 ) -> Listed<F> {
     Listed {
-        place: Place::new(shard, purpose),
+        place: TaskEntry::new(shard, purpose),
         task,
     }
 }
@@ -221,7 +221,7 @@ pub(crate) fn listed<F: Future<Output = ()>>(
 pin_project_lite::pin_project! {
     /// A task in the list.
     pub(crate) struct Listed<F> {
-        place: Place,
+        place: TaskEntry,
         #[pin]
         task: F,
     }

@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Waker};
 
 use monoio::io::AsyncReadRent;
 
-use crate::driver::Waits;
+use crate::machine::driver::Waits;
 
 /// Who gives way on a shard.
 pub(crate) struct Turns {
@@ -177,7 +177,7 @@ mod tests {
     use monoio::{LegacyDriver, RuntimeBuilder};
 
     use super::Turns;
-    use crate::driver::Waits;
+    use crate::machine::driver::Waits;
 
     #[test]
     fn who_gives_way_lets_timers_and_other_tasks_run() {

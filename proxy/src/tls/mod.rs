@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::ProducesTickets;
+use xds::model::Alpn;
 
 mod client;
 mod client_auth;
@@ -22,6 +23,9 @@ pub use client_auth::TrustDomain;
 pub use client_certificate::{ClientCertificate, FORWARDED_CLIENT_CERT, Trusted};
 pub use server::{ServerTls, TlsError};
 pub use upstream_failure::UpstreamTlsFailure;
+
+/// The protocols that clients may choose from in a handshake.
+pub(crate) const CLIENT_PROTOCOLS: &[Alpn] = &[Alpn::H2, Alpn::Http11];
 
 /// Keys for the tickets of one trust domain: they change every six hours, and what was sealed with
 /// the ones before is still opened.

@@ -10,7 +10,7 @@ use rustls::server::danger::ClientCertVerifier;
 
 use super::server::ServerTls;
 use super::session::{Session, SessionError};
-use crate::net::Buffer;
+use crate::memory::Buffer;
 
 /// Seals tickets, and opens none: a handshake by it proves everything anew.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Both ends of a session in memory, for tests: what one says is what the other one hears.
 
 use super::session::{Session, SessionError};
-use crate::net::Buffer;
+use crate::memory::Buffer;
 
 /// One end, with what came to it and was not opened yet, and what it has read.
 pub(super) struct End {

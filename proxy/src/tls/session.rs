@@ -19,8 +19,8 @@ use thiserror::Error;
 
 use self::spilled::Spilled;
 use crate::limits::BUFFER_BYTES;
-use crate::net::Buffer;
-use crate::observe::causes::causes;
+use crate::memory::Buffer;
+use crate::names::causes;
 
 mod spilled;
 

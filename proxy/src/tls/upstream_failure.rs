@@ -4,7 +4,7 @@ use rustls::{AlertDescription, Error};
 
 use super::flaw::{Flaw, is_distrust};
 use super::session::SessionError;
-use crate::observe::causes::causes;
+use crate::names::causes;
 
 causes! {
     /// Why TLS with an endpoint came to nothing.

@@ -1,24 +1,23 @@
 //! What is told of a connection that is carried as it is, or of a session of datagrams: how it came,
 //! listener and rule, and how it ended.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use admin::watch::Offer;
+use admin::watch::RequestInfo;
 use admin_types::trace::{ConnectionFinished, Message, RouteCandidate, RouteOutcome, Severity};
 use rand::RngExt;
 
-use super::Tracer;
 use super::request::found;
+use super::{Tracer, Watches};
 use crate::config::{Bind, L4Routes, L4Rule};
 use crate::limits::TRACE_CANDIDATES;
 use crate::policy::request_id::RequestId;
 use crate::shard::Shard;
 
 /// A connection at its beginning.
-pub(crate) struct Begun<'a> {
+pub(crate) struct ConnectionBegun<'a> {
     /// `TCP`, `TLS` or `UDP`: what stands in the place of a method.
     pub(crate) protocol: &'static str,
     pub(crate) server_name: Option<&'a str>,
@@ -32,27 +31,21 @@ pub(crate) struct Begun<'a> {
 impl Tracer {
     /// A tracer for a connection that somebody watches.
     #[cold]
-    pub(crate) fn begin_connection(shard: &Shard, begun: &Begun<'_>) -> Option<Box<Self>> {
-        let claims = shard.watches.claim(&Offer {
+    pub(crate) fn begin_connection(
+        watches: &Watches,
+        shard: &Shard,
+        begun: &ConnectionBegun<'_>,
+    ) -> Option<Box<Self>> {
+        let request = RequestInfo {
             method: begun.protocol.as_bytes(),
             host: begun.server_name.unwrap_or_default().as_bytes(),
             path: b"",
             request_id: None,
-        });
-        if claims.is_empty() {
-            return None;
-        }
+        };
         // Of its own: a connection brings none.
         let id = RequestId::new(shard.with_rng(RngExt::random));
-        let tracer = Self {
-            claims,
-            shard: shard.id,
-            started: begun.started,
-            request_id: id.as_str().to_owned(),
-            attempts: 0,
-            attempt_began: begun.started,
-            untold: RefCell::default(),
-        };
+        let id = id.as_str().to_owned();
+        let tracer = Self::begin(watches, shard.id, &request, id, begun.started)?;
         let start = Message::ConnectionStarted {
             client: begun.client.to_string(),
             bind: begun.bind.key.to_string(),

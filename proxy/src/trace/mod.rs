@@ -14,11 +14,12 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
 
-use admin::watch::{Claim, Offer, Watch};
+use admin::watch::{Claim, RequestInfo, Watch};
 use admin_types::trace::{Event, Message, Severity};
 
-pub(crate) use self::connection::Begun;
-pub(crate) use self::policy::Did;
+pub(crate) use self::connection::ConnectionBegun;
+pub(crate) use self::policy::PolicyEffect;
+pub(crate) use self::request::RequestBegun;
 
 /// Who watches the requests of a shard.
 #[derive(Default)]
@@ -41,11 +42,13 @@ impl Watches {
 
     /// The watchers that want a request; those who want no more are forgotten.
     #[cold]
-    fn claim(&self, offer: &Offer<'_>) -> Vec<Claim> {
+    fn claim(&self, request: &RequestInfo<'_>) -> Vec<Claim> {
         let mut list = self.list.borrow_mut();
         list.retain(|watch| !watch.is_spent());
         self.armed.set(!list.is_empty());
-        list.iter().filter_map(|watch| watch.claim(offer)).collect()
+        list.iter()
+            .filter_map(|watch| watch.claim(request))
+            .collect()
     }
 }
 
@@ -63,6 +66,26 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
+    /// A tracer for a request or connection that a watch matches; None otherwise.
+    fn begin(
+        watches: &Watches,
+        shard: u16,
+        request: &RequestInfo<'_>,
+        id: String,
+        started: Instant,
+    ) -> Option<Self> {
+        let claims = watches.claim(request);
+        (!claims.is_empty()).then(|| Self {
+            claims,
+            shard,
+            started,
+            request_id: id,
+            attempts: 0,
+            attempt_began: started,
+            untold: RefCell::default(),
+        })
+    }
+
     /// Tells what happens now.
     fn tell(&self, severity: Severity, message: Message) {
         self.tell_since(Instant::now(), severity, message);
@@ -80,9 +103,9 @@ impl Tracer {
         };
         if let Some((last, others)) = self.claims.split_last() {
             for claim in others {
-                claim.tell(event.clone());
+                claim.send(event.clone());
             }
-            last.tell(event);
+            last.send(event);
         }
     }
 

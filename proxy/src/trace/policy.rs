@@ -8,11 +8,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::jwt::{Proof, Refusal};
-use crate::request::Record;
 
 /// What a filter came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Did {
+pub(crate) enum PolicyEffect {
     /// It did something: what.
     Applied(&'static str),
     /// It did nothing: why not.
@@ -51,7 +50,7 @@ impl Tracer {
         let policies = names.iter().map(|name| (*name).to_owned()).collect();
         self.untold.replace(names);
         self.tell(Severity::Info, Message::PolicySelection { policies });
-        self.policy(LIMITS, Did::Applied("they hold from here on"));
+        self.policy(LIMITS, PolicyEffect::Applied("they hold from here on"));
     }
 
     /// Whether the policy of tokens lets the request in. Of the token itself nothing is told.
@@ -82,13 +81,13 @@ impl Tracer {
 
     /// What a policy or filter did, or why it did nothing; told once of each that holds.
     #[cold]
-    pub(crate) fn policy(&self, kind: &'static str, did: Did) {
+    pub(crate) fn policy(&self, kind: &'static str, did: PolicyEffect) {
         if !self.take_untold(kind) {
             return;
         }
         let (outcome, detail) = match did {
-            Did::Applied(what) => (PolicyOutcome::Applied, what),
-            Did::Skipped(why) => (PolicyOutcome::Skipped, why),
+            PolicyEffect::Applied(what) => (PolicyOutcome::Applied, what),
+            PolicyEffect::Skipped(why) => (PolicyOutcome::Skipped, why),
         };
         let message = Message::Policy {
             kind: kind.to_owned(),
@@ -102,9 +101,9 @@ impl Tracer {
     #[cold]
     pub(crate) fn session(&self, is_pinned: bool) {
         let did = if is_pinned {
-            Did::Applied("the request goes where its session does")
+            PolicyEffect::Applied("the request goes where its session does")
         } else {
-            Did::Skipped("the request belongs to no living session")
+            PolicyEffect::Skipped("the request belongs to no living session")
         };
         self.policy("sessionPersistence", did);
     }
@@ -115,27 +114,27 @@ impl Tracer {
         let policy = backend.policy.as_deref();
         for (kind, has) in FILTERS {
             let did = if policy.is_some_and(has) {
-                Did::Applied("")
+                PolicyEffect::Applied("")
             } else {
-                Did::Skipped(OF_ANOTHER)
+                PolicyEffect::Skipped(OF_ANOTHER)
             };
             self.policy(kind, did);
         }
     }
 
     /// Tells of what only the request's end decides, and of what it never came to.
-    pub(super) fn settle_policies(&self, record: &Record<'_>, failure: Option<Failure>) {
+    pub(super) fn settle_policies(&self, retries: u32, failure: Option<Failure>) {
         let ran_out = failure.is_some_and(|it| it.kind == FailureKind::RequestTimeout);
         let untold = self.untold.borrow().clone();
         for kind in untold {
             let did = match kind {
-                _ if self.attempts == 0 => Did::Skipped("the request came to no backend"),
-                REQUEST_TIMEOUT if ran_out => Did::Applied("it ran out"),
-                REQUEST_TIMEOUT => Did::Applied("it did not run out"),
-                BACKEND_TIMEOUT => Did::Applied("it held for each try"),
-                RETRY if record.retries > 0 => Did::Applied("there was more than one try"),
-                RETRY => Did::Skipped("the first try was the last"),
-                _ => Did::Skipped(OF_ANOTHER),
+                _ if self.attempts == 0 => PolicyEffect::Skipped("the request came to no backend"),
+                REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("it ran out"),
+                REQUEST_TIMEOUT => PolicyEffect::Applied("it did not run out"),
+                BACKEND_TIMEOUT => PolicyEffect::Applied("it held for each try"),
+                RETRY if retries > 0 => PolicyEffect::Applied("there was more than one try"),
+                RETRY => PolicyEffect::Skipped("the first try was the last"),
+                _ => PolicyEffect::Skipped(OF_ANOTHER),
             };
             self.policy(kind, did);
         }

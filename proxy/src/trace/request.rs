@@ -1,73 +1,75 @@
 //! What is told of a request itself: how it came, listener and route, and how it ended.
 
-use std::cell::RefCell;
+use std::net::IpAddr;
+use std::time::Instant;
 
-use admin::watch::Offer;
+use admin::watch::RequestInfo;
 use admin_types::secret;
 use admin_types::trace::{
     Finished, ListenerCandidate, Message, Request, RouteCandidate, RouteOutcome, Severity,
 };
 
-use super::{Tracer, text};
-use crate::config::{Bind, Listener, Rule};
+use super::{Tracer, Watches, text};
+use crate::config::{Bind, Chunked, Listener, Rule};
 use crate::failure::Failure;
-use crate::http::head::{Fields, Version};
+use crate::http::head::{Fields, RequestHead, Version};
 use crate::http::known::Known;
 use crate::limits::TRACE_CANDIDATES;
-use crate::request::{Exchange, Record};
 use crate::route::{Considered, Mismatch, Outcome};
+
+/// A request at its beginning.
+pub(crate) struct RequestBegun<'a> {
+    pub(crate) head: &'a RequestHead,
+    /// The bytes that the head points into.
+    pub(crate) bytes: &'a [u8],
+    /// Host and path in their normal form, where they have one.
+    pub(crate) host: &'a [u8],
+    pub(crate) path: &'a [u8],
+    /// Its id, where it has brought none.
+    pub(crate) id: &'a str,
+    pub(crate) client: IpAddr,
+    pub(crate) bind: &'a Bind,
+    /// Number of the configuration.
+    pub(crate) configuration: u64,
+    pub(crate) started: Instant,
+}
 
 impl Tracer {
     /// A tracer for a request that somebody watches.
     #[cold]
-    pub(crate) fn begin(exchange: &Exchange<'_>, host: &[u8], path: &[u8]) -> Option<Box<Self>> {
-        let (received, shard) = (exchange.received, exchange.shard);
-        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
-        let sent_id = fields.value(Known::XRequestId, bytes);
-        let claims = shard.watches.claim(&Offer {
-            method: received.method(),
-            host,
-            path,
+    pub(crate) fn begin_request(
+        watches: &Watches,
+        shard: u16,
+        begun: &RequestBegun<'_>,
+    ) -> Option<Box<Self>> {
+        let (head, bytes) = (begun.head, begun.bytes);
+        let sent_id = head.fields.value(Known::XRequestId, bytes);
+        let request = RequestInfo {
+            method: head.method.of(bytes),
+            host: begun.host,
+            path: begun.path,
             request_id: sent_id,
-        });
-        if claims.is_empty() {
-            return None;
-        }
-        let own_id = || {
-            exchange
-                .record
-                .id
-                .as_ref()
-                .map_or("", |id| id.as_str())
-                .to_owned()
         };
-        let tracer = Self {
-            claims,
-            shard: shard.id,
-            started: exchange.record.started,
-            request_id: sent_id.map_or_else(own_id, text),
-            attempts: 0,
-            attempt_began: exchange.record.started,
-            untold: RefCell::default(),
-        };
+        let id = sent_id.map_or_else(|| begun.id.to_owned(), text);
+        let tracer = Self::begin(watches, shard, &request, id, begun.started)?;
         let start = Message::RequestStarted {
-            client: exchange.client.hop.address().to_string(),
-            bind: exchange.bind.key.to_string(),
-            configuration: exchange.snapshot.version,
+            client: begun.client.to_string(),
+            bind: begun.bind.key.to_string(),
+            configuration: begun.configuration,
         };
         tracer.tell_since(tracer.started, Severity::Info, start);
-        let target = text(received.head.target.of(bytes));
+        let target = text(head.target.of(bytes));
         let snapshot = Request {
-            method: text(received.method()),
-            host: text(received.authority()),
+            method: text(head.method.of(bytes)),
+            host: text(head.authority.of(bytes)),
             path: secret::target(&target).into_owned(),
-            protocol: match received.head.version {
+            protocol: match head.version {
                 Version::Http10 => "HTTP/1.0",
                 Version::Http11 => "HTTP/1.1",
                 Version::Http2 => "HTTP/2",
             }
             .to_owned(),
-            headers: headers(fields, bytes),
+            headers: headers(&head.fields, bytes),
         };
         tracer.tell(Severity::Info, Message::RequestSnapshot(snapshot));
         Some(Box::new(tracer))
@@ -102,7 +104,7 @@ impl Tracer {
     #[cold]
     pub(crate) fn route(
         &self,
-        rules: &[Rule],
+        rules: &Chunked<Rule>,
         considered: &[Considered<'_>],
         selected: Option<&Rule>,
     ) {
@@ -133,27 +135,13 @@ impl Tracer {
 
     /// How the request ended.
     #[cold]
-    pub(crate) fn finished(&self, record: &Record<'_>, failure: Option<Failure>) {
-        let micros =
-            |time: std::time::Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let severity = match (failure, record.status) {
+    pub(crate) fn request_finished(&self, finished: Finished, failure: Option<Failure>) {
+        let severity = match (failure, finished.status) {
             (Some(_), _) | (None, 500..) => Severity::Error,
             (None, 400..) => Severity::Warn,
             (None, _) => Severity::Success,
         };
-        self.settle_policies(record, failure);
-        let finished = Finished {
-            status: record.status,
-            reason: failure.map(|failure| failure.to_string()),
-            route: record.rule.map(|rule| rule.name.to_string()),
-            backend: record.cluster.map(|cluster| cluster.name.to_string()),
-            endpoint: record.endpoint.map(|endpoint| endpoint.name.to_string()),
-            bytes_in: record.bytes_in,
-            bytes_out: record.bytes_out,
-            retries: record.retries,
-            upstream_micros: record.upstream_time.map(micros),
-            duration_micros: micros(record.started.elapsed()),
-        };
+        self.settle_policies(finished.retries, failure);
         self.tell_since(self.started, severity, Message::RequestFinished(finished));
     }
 }

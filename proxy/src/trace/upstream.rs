@@ -11,8 +11,8 @@ use crate::config::{Cluster, Endpoint};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
-use crate::shard::Shard;
-use crate::shard::interned::Interned;
+use crate::names::Interned;
+use crate::upstream::health::EndpointStates;
 use crate::upstream::retry::NoRetry;
 
 impl Tracer {
@@ -20,14 +20,12 @@ impl Tracer {
     #[cold]
     pub(crate) fn endpoint(
         &self,
-        shard: &Shard,
+        states: &EndpointStates,
         cluster: &Cluster,
         selected: Option<&Endpoint>,
         tried: &[Interned],
     ) {
-        let scored = shard
-            .endpoints
-            .explain(&cluster.set, Instant::now(), TRACE_CANDIDATES);
+        let scored = states.explain(&cluster.set, Instant::now(), TRACE_CANDIDATES);
         let endpoints = scored.into_iter().map(|it| EndpointScore {
             endpoint: cluster
                 .endpoint(it.endpoint.id)

@@ -1,111 +1,19 @@
-//! Which backend of a rule, and which endpoint of a service, a request goes to.
+//! Which endpoint of a service a request goes to.
 //!
-//! Backends are drawn by weight alone. Endpoints are drawn by weight twice, and the one that scores
-//! better gets the request. Both cost the same whatever the number of endpoints, as long as most of
-//! them are well.
+//! Endpoints are drawn by weight twice, and the one that scores better gets the request. That costs
+//! the same whatever the number of endpoints, as long as most of them are well.
 
 use std::cell::OnceCell;
-use std::num::NonZeroU32;
 use std::time::Instant;
 
 use rand::{Rng, RngExt};
-use xds::model::{Ejection, Health};
 
-use super::health::{EndpointReport, Upstreams};
-use super::session::Identity;
+use super::health::{EndpointReport, EndpointStates};
+use crate::config::{EndpointRef, EndpointSet};
 use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, PROBE_ONE_IN, QUICK_DRAWS};
-use crate::shard::interned::Interned;
+use crate::names::Interned;
 
-/// An endpoint of a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EndpointRef {
-    /// Its id.
-    pub id: Interned,
-    /// Its share relative to the others.
-    pub weight: NonZeroU32,
-}
-
-/// The endpoints of a service that can take requests, compiled with their snapshot.
-#[derive(Debug)]
-pub struct EndpointSet {
-    service: Interned,
-    ejection: Ejection,
-    serving: Box<[EndpointRef]>,
-    draw: Draw,
-    /// Average weight, to compare loads by.
-    mean_weight: f64,
-    /// All endpoints that a session may name, by identity; those that drain keep their sessions.
-    identities: Box<[(Identity, Interned)]>,
-}
-
-impl EndpointSet {
-    /// Compiles a service's endpoints. Draining ones are used where none is ready (KEP-1669); those
-    /// that are not ready never.
-    #[must_use]
-    pub fn new(
-        service: Interned,
-        ejection: Ejection,
-        endpoints: &[(EndpointRef, Health, Identity)],
-    ) -> Self {
-        let of = |wanted: Health| -> Box<[EndpointRef]> {
-            let with = endpoints.iter().filter(|(_, health, _)| *health == wanted);
-            with.map(|(endpoint, ..)| *endpoint).collect()
-        };
-        let ready = of(Health::Ready);
-        let serving = if ready.is_empty() {
-            of(Health::Draining)
-        } else {
-            ready
-        };
-        let weights: Vec<u32> = serving.iter().map(|e| e.weight.get()).collect();
-        let draw = Draw::new(&weights);
-        let named = endpoints.iter().filter(|(_, h, _)| *h != Health::NotReady);
-        let mut identities: Box<[_]> = named.map(|(e, _, identity)| (*identity, e.id)).collect();
-        identities.sort_unstable();
-        Self {
-            service,
-            ejection,
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "an average of weights need not be exact"
-            )]
-            mean_weight: draw.total as f64 / serving.len().max(1) as f64,
-            serving,
-            draw,
-            identities,
-        }
-    }
-
-    /// The service it belongs to.
-    #[must_use]
-    pub fn service(&self) -> Interned {
-        self.service
-    }
-
-    /// When its endpoints are put aside.
-    #[must_use]
-    pub fn ejection(&self) -> &Ejection {
-        &self.ejection
-    }
-
-    /// The endpoints that requests are spread over.
-    #[must_use]
-    pub fn serving(&self) -> &[EndpointRef] {
-        &self.serving
-    }
-
-    /// The endpoint that a session names, unless it is gone.
-    #[must_use]
-    pub fn find(&self, identity: Identity) -> Option<Interned> {
-        let found = self.identities.binary_search_by_key(&identity, |e| e.0);
-        found
-            .ok()
-            .and_then(|at| self.identities.get(at))
-            .map(|e| e.1)
-    }
-}
-
-impl Upstreams {
+impl EndpointStates {
     /// Chooses an endpoint. Those in `tried` come last, and so do ejected ones; `None` means that
     /// the service has no endpoint at all.
     pub fn choose(
@@ -116,15 +24,15 @@ impl Upstreams {
         rng: &mut impl Rng,
     ) -> Option<Interned> {
         // Whatever became of the only one, there is no other.
-        if let [only] = &*set.serving {
+        if let [only] = set.serving() {
             return Some(only.id);
         }
         let choice = Choice {
-            upstreams: self,
+            states: self,
             set,
             now,
             panics: OnceCell::new(),
-            latency: self.service(set.service).latency(),
+            latency: self.service(set.service()).latency(),
         };
         let untried = |id: Interned| !tried.contains(&id);
         choice
@@ -139,13 +47,13 @@ impl Upstreams {
     #[must_use]
     pub fn explain(&self, set: &EndpointSet, now: Instant, limit: usize) -> Vec<Scored> {
         let choice = Choice {
-            upstreams: self,
+            states: self,
             set,
             now,
             panics: OnceCell::new(),
-            latency: self.service(set.service).latency(),
+            latency: self.service(set.service()).latency(),
         };
-        let serving = set.serving.iter().take(limit);
+        let serving = set.serving().iter().take(limit);
         let scored = serving.map(|endpoint| Scored {
             endpoint: *endpoint,
             score: choice.score(*endpoint),
@@ -174,7 +82,7 @@ pub struct Scored {
 
 /// One choice among the endpoints of a set.
 struct Choice<'a> {
-    upstreams: &'a Upstreams,
+    states: &'a EndpointStates,
     set: &'a EndpointSet,
     now: Instant,
     /// Whether less than half of the endpoints are left; counted once, and only if one is ejected.
@@ -185,13 +93,13 @@ struct Choice<'a> {
 impl Choice<'_> {
     /// Whether an endpoint is not put aside, or so many are that it no longer counts.
     fn in_service(&self, id: Interned) -> bool {
-        self.upstreams.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
+        self.states.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
     }
 
     /// With less than half of the endpoints left, better all than these alone.
     fn too_few_left(&self) -> bool {
-        let all = self.set.serving.len();
-        let left = all.saturating_sub(self.upstreams.ejected(self.set, self.now));
+        let all = self.set.serving().len();
+        let left = all.saturating_sub(self.states.ejected(self.set, self.now));
         left.saturating_mul(2) < all
     }
 
@@ -206,7 +114,7 @@ impl Choice<'_> {
             return Some(first);
         };
         let idle = self
-            .upstreams
+            .states
             .with_endpoint(first.id, |state| state.in_flight() == 0);
         if idle && rng.random_ratio(1, PROBE_ONE_IN) {
             return Some(first);
@@ -218,8 +126,8 @@ impl Choice<'_> {
     /// Draws one that `may` allows, by weight.
     fn one(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
         for _ in 0..QUICK_DRAWS {
-            let drawn = self.set.draw.draw(rng)?;
-            let endpoint = self.set.serving.get(drawn)?;
+            let drawn = self.set.draw().draw(rng)?;
+            let endpoint = self.set.serving().get(drawn)?;
             if may(endpoint.id) {
                 return Some(*endpoint);
             }
@@ -228,7 +136,7 @@ impl Choice<'_> {
         // probability of its weight among the first n.
         let mut chosen = None;
         let mut total = 0_u64;
-        for endpoint in self.set.serving.iter().filter(|e| may(e.id)) {
+        for endpoint in self.set.serving().iter().filter(|e| may(e.id)) {
             let weight = u64::from(endpoint.weight.get());
             total += weight;
             if rng.random_range(0..total) < weight {
@@ -240,56 +148,12 @@ impl Choice<'_> {
 
     /// Health over expected time and load; a heavier endpoint bears more at once.
     fn score(&self, endpoint: EndpointRef) -> f64 {
-        self.upstreams.with_endpoint(endpoint.id, |state| {
+        self.states.with_endpoint(endpoint.id, |state| {
             let latency =
                 state.expected_latency(self.latency, self.now) + LATENCY_FLOOR.as_secs_f64();
-            let share = self.set.mean_weight / f64::from(endpoint.weight.get());
+            let share = self.set.mean_weight() / f64::from(endpoint.weight.get());
             state.health() / (latency * (f64::from(state.in_flight()) * share + 1.0))
         })
-    }
-}
-
-/// Draws positions by weight, exactly and independently.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draw {
-    /// Sums of the weights up to each position; none where all weights are equal.
-    sums: Box<[u64]>,
-    len: u32,
-    total: u64,
-}
-
-impl Draw {
-    /// Compiles weights; those of 0 are never drawn.
-    #[must_use]
-    pub fn new(weights: &[u32]) -> Self {
-        let total = weights.iter().map(|w| u64::from(*w)).sum();
-        let equal = weights.windows(2).all(|pair| pair[0] == pair[1]);
-        let sums = weights.iter().scan(0, |sum: &mut u64, weight| {
-            *sum += u64::from(*weight);
-            Some(*sum)
-        });
-        Self {
-            sums: if equal {
-                Box::default()
-            } else {
-                sums.collect()
-            },
-            len: u32::try_from(weights.len()).unwrap_or(u32::MAX),
-            total,
-        }
-    }
-
-    /// Draws a position; `None` where every weight is 0 or there is none.
-    pub fn draw(&self, rng: &mut impl Rng) -> Option<usize> {
-        match (self.total, self.len) {
-            (0, _) => None,
-            (_, 1) => Some(0),
-            (_, len) if self.sums.is_empty() => Some(rng.random_range(0..len) as usize),
-            (total, _) => {
-                let at = rng.random_range(0..total);
-                Some(self.sums.partition_point(|sum| *sum <= at))
-            }
-        }
     }
 }
 

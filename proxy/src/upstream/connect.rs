@@ -8,16 +8,17 @@ use xds::model::Alpn;
 
 use crate::config::{Address, Cluster, Endpoint, Protection, Protocol};
 use crate::failure::{Failure, FailureKind};
-use crate::net::{Buffer, HandshakeError, Stream};
+use crate::memory::Buffer;
+use crate::net::{HandshakeError, Stream};
 use crate::policy::proxy_protocol::{self, Endpoints, Version};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::tls::UpstreamTlsFailure;
 use crate::tls::session::{Session, SessionError};
 
-use super::h2;
-use super::pool::Connection;
+use super::pool::{Connection, Pool};
 use super::room::{Counted, Granted};
+use super::{Upstreams, h2};
 
 /// A connection to an endpoint for one exchange in a protocol, told whom it is for where the
 /// endpoint wants to know; had in `timeout` at most.
@@ -25,7 +26,7 @@ use super::room::{Counted, Granted};
 /// # Errors
 /// As [`connect`], or the endpoint does not speak that.
 pub(crate) async fn open(
-    shard: &Rc<Shard>,
+    upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
@@ -38,10 +39,10 @@ pub(crate) async fn open(
                 speaks: Some(Alpn::Http11),
                 fresh: false,
             };
-            connect(shard, cluster, endpoint, wanted, timeout).await
+            connect(upstreams, cluster, endpoint, wanted, timeout).await
         }
         // What waits for a stream is larger, and most requests do not.
-        Protocol::Http2 => Box::pin(h2::open(shard, cluster, endpoint, proxied, timeout)).await,
+        Protocol::Http2 => Box::pin(h2::open(upstreams, cluster, endpoint, proxied, timeout)).await,
     }
 }
 
@@ -56,13 +57,20 @@ pub(crate) struct Wanted {
     pub(crate) fresh: bool,
 }
 
+impl Wanted {
+    /// Whether a connection that another request has just been done with will do.
+    fn takes(&self, used: &Connection) -> bool {
+        !self.fresh && self.proxied.is_none() && used.is_reusable()
+    }
+}
+
 /// Connects to an endpoint, in `timeout` at most. Where the service has as many connections as it
 /// may, waits for one to come free; that can be a used one.
 ///
 /// # Errors
 /// None came free, too many wait already, or connecting failed or took too long.
 pub(crate) async fn connect(
-    shard: &Rc<Shard>,
+    upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     wanted: Wanted,
@@ -71,16 +79,15 @@ pub(crate) async fn connect(
     if matches!(cluster.protection, Protection::Unusable) {
         return Err(FailureKind::UpstreamTlsUnset.into());
     }
+    let shard = &upstreams.shard;
     let until = timeout.map(|timeout| Instant::now() + timeout);
-    let counted = match enter(shard, cluster) {
+    let counted = match enter(&upstreams.pool, cluster) {
         Some(counted) => counted,
         // Few requests wait, and those that do not are better off with a small future.
-        None => match Box::pin(wait(shard, cluster, endpoint, timeout)).await? {
+        None => match Box::pin(wait(&upstreams.pool, cluster, endpoint, timeout)).await? {
             Granted::Place(counted) => counted,
-            Granted::Connection(used) if wanted.fresh || wanted.proxied.is_some() => {
-                used.replace().ok_or(FailureKind::UpstreamFull)?
-            }
-            Granted::Connection(connection) => return Ok(connection),
+            Granted::Connection(used) if wanted.takes(&used) => return Ok(used),
+            Granted::Connection(used) => used.replace().ok_or(FailureKind::UpstreamFull)?,
         },
     };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -208,21 +215,21 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
 }
 
 /// A place for one more connection; one that is idle and leads elsewhere makes room.
-fn enter(shard: &Shard, cluster: &Cluster) -> Option<Counted> {
-    let room = shard.pool.room(cluster.id);
+fn enter(pool: &Pool, cluster: &Cluster) -> Option<Counted> {
+    let room = pool.room(cluster.id);
     let most = cluster.connections_per_shard.get();
     let endpoints = cluster.endpoints.iter().map(|endpoint| endpoint.id);
     room.enter(most)
-        .or_else(|| shard.pool.evict(endpoints).then(|| room.enter(most))?)
+        .or_else(|| pool.evict(endpoints).then(|| room.enter(most))?)
 }
 
 async fn wait(
-    shard: &Shard,
+    pool: &Pool,
     cluster: &Cluster,
     endpoint: &Endpoint,
     timeout: Option<Duration>,
 ) -> Result<Granted, Failure> {
-    let room = shard.pool.room(cluster.id);
+    let room = pool.room(cluster.id);
     let waiting = room
         .wait(endpoint.id, cluster.pending_per_shard.get())
         .ok_or(FailureKind::UpstreamFull)?;

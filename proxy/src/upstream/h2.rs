@@ -19,23 +19,24 @@ use crate::channel::Channel;
 use crate::config::{Cluster, Endpoint};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::guard::Peer;
-use crate::http::h2::io::Link;
-use crate::http::h2::liveness::Liveness;
-use crate::http::h2::pace::{Deadlines, Pace, Parks, Verdict};
-use crate::http::h2::stream::Stream;
-use crate::http::h2::usage::Usage;
+use crate::http2::io::Link;
+use crate::http2::liveness::Liveness;
+use crate::http2::pace::{Deadlines, Pace, Parks, Verdict};
+use crate::http2::stream::Stream;
+use crate::http2::usage::Usage;
 use crate::limits::{
-    H2_CONNECTION_WINDOW_BYTES, H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES,
-    H2_UPSTREAM_PATIENCE, MAX_HEAD_BYTES, POOL_IDLE_TIMEOUT,
+    H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES, H2_UPSTREAM_CONNECTION_WINDOW_BYTES,
+    H2_UPSTREAM_PATIENCE, H2_UPSTREAM_STREAMS, MAX_HEAD_BYTES, POOL_IDLE_TIMEOUT,
 };
-use crate::net::Buffer;
+use crate::memory::Buffer;
+use crate::names::{Interned, Table};
 use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::shard::fence::fenced;
-use crate::shard::interned::{Interned, Table};
 use crate::shard::tasks::Purpose;
 
+use super::Upstreams;
 use super::connect::{Wanted, connect, within};
 use super::pool::Connection;
 
@@ -108,7 +109,7 @@ impl Sessions {
 /// # Errors
 /// As [`connect`], or the endpoint does not speak HTTP/2.
 pub(super) async fn open(
-    shard: &Rc<Shard>,
+    upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     client: Option<Box<Endpoints>>,
@@ -117,40 +118,48 @@ pub(super) async fn open(
     let until = timeout.map(|timeout| Instant::now() + timeout);
     let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let (session, (send, usage)) = loop {
-        let session = match find(shard, cluster, endpoint, client.as_deref()) {
+        let session = match find(upstreams, cluster, endpoint, client.as_deref()) {
             Some(session) => session,
-            None => dial(shard, cluster, endpoint, client.clone(), left()).await?,
+            None => dial(upstreams, cluster, endpoint, client.clone(), left()).await?,
         };
         let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
         let opened = opened.unwrap_or(Err(FailureKind::ConnectTimeout))?;
         // Of those who waited for it together, some may be more than the endpoint allows on one.
         let crowded = !session.has_room() && session.streams() > 0;
-        if !(crowded && shard.pool.has_place(cluster)) {
+        if !(crowded && upstreams.pool.has_place(cluster)) {
             break (session, opened);
         }
     };
+    if usage.streams() >= H2_UPSTREAM_STREAMS {
+        return Err(FailureKind::UpstreamFull.into());
+    }
     let used = session.requests.replace(session.requests.get() + 1) > 0;
     let stream = Channel::H2(Box::new(Stream::to_open(send)));
-    Ok(Connection::shared(shard, stream, usage.enter(), used))
+    Ok(Connection::shared(
+        &upstreams.shard,
+        stream,
+        usage.enter(),
+        used,
+    ))
 }
 
 /// A connection to use. Where the service may have no more of them, requests queue on what there is.
 fn find(
-    shard: &Shard,
+    upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     client: Option<&Endpoints>,
 ) -> Option<Rc<Session>> {
-    let sessions = &shard.sessions;
+    let sessions = &upstreams.sessions;
     sessions.find(endpoint.id, client).or_else(|| {
-        let full = !shard.pool.has_place(cluster);
+        let full = !upstreams.pool.has_place(cluster);
         sessions.least_used(endpoint.id, client).filter(|_| full)
     })
 }
 
 /// Makes a further connection; who comes meanwhile waits for the same one.
 async fn dial(
-    shard: &Rc<Shard>,
+    upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,
     client: Option<Box<Endpoints>>,
@@ -168,9 +177,9 @@ async fn dial(
         requests: Cell::new(0),
         waiting: RefCell::default(),
     });
-    shard.sessions.add(endpoint.id, &session);
+    upstreams.sessions.add(endpoint.id, &session);
     let dialing = Dialing(&session);
-    let connection = match connect(shard, cluster, endpoint, wanted, timeout).await {
+    let connection = match connect(upstreams, cluster, endpoint, wanted, timeout).await {
         Ok(connection) => connection,
         Err(failure) => {
             session.close(failure.kind);
@@ -179,6 +188,7 @@ async fn dial(
     };
     std::mem::forget(dialing);
     let name = Arc::clone(&endpoint.name);
+    let shard = &upstreams.shard;
     let drive = drive(Rc::clone(shard), Rc::clone(&session), connection, name);
     monoio::spawn(fenced(shard, Purpose::UpstreamSession, drive));
     Ok(session)
@@ -236,7 +246,7 @@ fn builder() -> Builder {
     builder
         .enable_push(false)
         .initial_window_size(H2_STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .initial_connection_window_size(H2_UPSTREAM_CONNECTION_WINDOW_BYTES)
         .max_frame_size(H2_FRAME_BYTES)
         .max_header_list_size(MAX_HEAD_BYTES)
         .max_send_buffer_size(H2_SEND_BYTES);
@@ -316,7 +326,8 @@ impl Session {
         match &*self.state.borrow() {
             State::Dialing => true,
             State::Open { send, usage } => {
-                (usage.streams() as usize) < send.current_max_send_streams()
+                let allowed = send.current_max_send_streams();
+                (usage.streams() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
             }
             State::Closed(_) => false,
         }

@@ -1,6 +1,6 @@
 //! What a shard knows of each endpoint and service: health, latency, load, ejection.
 //!
-//! State is kept by interned id, so that it outlives changes of configuration. An `Exchange` stands
+//! State is kept by interned id, so that it outlives changes of configuration. A `Booking` stands
 //! for one request in flight and takes itself off the books when dropped, also by a panic.
 
 use std::cell::{Cell, RefCell};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use xds::model::Ejection;
 
-use super::balance::EndpointSet;
+use crate::config::EndpointSet;
 use crate::failure::FailureKind;
 use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE, RECENT_HALF_LIFE};
-use crate::shard::interned::{Interned, Table};
+use crate::names::{Interned, Table};
 
 /// How an endpoint did on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +58,12 @@ impl Outcome {
 
 /// What one shard knows of its upstreams.
 #[derive(Debug, Default)]
-pub struct Upstreams {
+pub struct EndpointStates {
     endpoints: RefCell<Table<Rc<EndpointState>>>,
     services: RefCell<Table<Rc<ServiceState>>>,
 }
 
-impl Upstreams {
+impl EndpointStates {
     /// What is known of an endpoint.
     #[must_use]
     pub fn endpoint(&self, id: Interned) -> Rc<EndpointState> {
@@ -98,15 +98,15 @@ impl Upstreams {
 
     /// Books a request to an endpoint of `set`.
     #[must_use]
-    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> Exchange {
-        let exchange = Exchange {
+    pub fn start(&self, set: &EndpointSet, endpoint: Interned) -> Booking {
+        let booking = Booking {
             endpoint: self.endpoint(endpoint),
             service: self.service(set.service()),
         };
-        let state = &exchange.endpoint;
+        let state = &booking.endpoint;
         state.requests.set(state.requests.get().wrapping_add(1));
         state.in_flight.set(state.in_flight.get().saturating_add(1));
-        exchange
+        booking
     }
 
     /// How many endpoints of `set` that take requests are put aside at `now`.
@@ -118,15 +118,21 @@ impl Upstreams {
 
 /// A request in flight to an endpoint. Dropping it ends the request.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct Booking {
     endpoint: Rc<EndpointState>,
     service: Rc<ServiceState>,
 }
 
-impl Exchange {
+impl Booking {
     /// Notes how the endpoint did, as soon as that is known: at the response's head, or at the
     /// failure that comes instead. One that the client gave up is not judged.
-    pub fn judge(&self, upstreams: &Upstreams, set: &EndpointSet, outcome: Outcome, now: Instant) {
+    pub fn judge(
+        &self,
+        states: &EndpointStates,
+        set: &EndpointSet,
+        outcome: Outcome,
+        now: Instant,
+    ) {
         self.endpoint.note_recent(now);
         match outcome {
             Outcome::Success(head_after) => {
@@ -135,9 +141,9 @@ impl Exchange {
             }
             Outcome::BadAnswer(head_after) => {
                 self.took(head_after, now);
-                self.failed(upstreams, set, now);
+                self.failed(states, set, now);
             }
-            Outcome::Failure => self.failed(upstreams, set, now),
+            Outcome::Failure => self.failed(states, set, now),
         }
     }
 
@@ -151,7 +157,7 @@ impl Exchange {
         self.endpoint.measured.set(Some(now));
     }
 
-    fn failed(&self, upstreams: &Upstreams, set: &EndpointSet, now: Instant) {
+    fn failed(&self, states: &EndpointStates, set: &EndpointSet, now: Instant) {
         let rule = set.ejection();
         if !self.endpoint.failed(rule, now) {
             return;
@@ -162,13 +168,13 @@ impl Exchange {
             .len()
             .saturating_mul(rule.max_percent as usize)
             / 100;
-        if upstreams.ejected(set, now) < most {
+        if states.ejected(set, now) < most {
             self.endpoint.eject(rule, now);
         }
     }
 }
 
-impl Drop for Exchange {
+impl Drop for Booking {
     fn drop(&mut self) {
         let in_flight = &self.endpoint.in_flight;
         in_flight.set(in_flight.get().saturating_sub(1));

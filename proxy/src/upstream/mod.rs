@@ -1,7 +1,7 @@
 //! Choosing where a request goes: endpoints, their health, retries, sessions.
 //!
-//! `balance`, `health`, `retry` and `session` are arithmetic on a shard's own state, with time and
-//! randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections.
+//! `balance`, `health`, `retry`, `tries` and `session` are arithmetic on a shard's own state, with time
+//! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections.
 
 pub mod balance;
 pub(crate) mod connect;
@@ -11,3 +11,35 @@ pub(crate) mod pool;
 pub mod retry;
 pub(crate) mod room;
 pub mod session;
+pub(crate) mod tries;
+
+use std::rc::Rc;
+
+use crate::shard::Shard;
+
+use self::h2::Sessions;
+use self::health::EndpointStates;
+use self::pool::Pool;
+
+/// The state of a shard about endpoints.
+pub(crate) struct Upstreams {
+    pub(crate) shard: Rc<Shard>,
+    /// Idle connections to endpoints.
+    pub(crate) pool: Pool,
+    /// Connections to endpoints that requests share.
+    pub(crate) sessions: Sessions,
+    /// What is known of endpoints and services.
+    pub(crate) endpoints: EndpointStates,
+}
+
+impl Upstreams {
+    /// No connections, and nothing known.
+    pub(crate) fn new(shard: Rc<Shard>) -> Self {
+        Self {
+            shard,
+            pool: Pool::default(),
+            sessions: Sessions::default(),
+            endpoints: EndpointStates::default(),
+        }
+    }
+}

@@ -6,22 +6,20 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::Instant;
 
-use admin::live::Connections;
+use admin::shard::Connections;
 
 use crate::channel::Channel;
 use crate::config::Cluster;
-use crate::http::h2::usage::InUse;
-use crate::limits::{POOL_IDLE_TIMEOUT, POOL_LOOK_AFTER};
+use crate::http2::usage::InUse;
+use crate::limits::POOL_IDLE_TIMEOUT;
+use crate::names::{Interned, Table};
 use crate::net::{Liveness, Stream};
 use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
-use crate::shard::interned::{Interned, Table};
 use crate::shard::wheel::Tick;
 
-use super::retry::Replay;
 use super::room::{Counted, Room};
 
 /// A connection to an endpoint, or a stream of one.
@@ -34,8 +32,6 @@ pub(crate) struct Connection {
     pub(crate) proxied: Option<Box<Endpoints>>,
     /// The tick at which it was put into the pool.
     idle_since: Tick,
-    /// When the head of its last response came.
-    answered: Option<Instant>,
     pub(super) place: Place,
 }
 
@@ -56,7 +52,6 @@ impl Connection {
             used: false,
             proxied: None,
             idle_since: Tick::default(),
-            answered: None,
             place: Place::Own(counted),
         }
     }
@@ -69,9 +64,16 @@ impl Connection {
             used,
             proxied: None,
             idle_since: Tick::default(),
-            answered: None,
             place: Place::Shared { _stream: in_use },
         }
+    }
+
+    /// Whether the next request can go over it: the endpoint has neither closed it nor sent
+    /// anything. Bytes that nobody asked for belong to no request (RFC 9112 section 9.2), and would
+    /// pass for the answer to the next one. Asked at the moment of every reuse, however short the
+    /// connection was idle: 250 ns.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.stream.liveness() == Liveness::Quiet
     }
 
     /// Closes it, for another one to be made in its place.
@@ -91,28 +93,19 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// The newest idle connection of an endpoint that still lives, for a request that may be sent
-    /// again or may not; one for this client, where the endpoint is told of clients.
+    /// The newest idle connection of an endpoint that can be used; one for this client, where the
+    /// endpoint is told of clients.
     pub(crate) fn take(
         &self,
         endpoint: Interned,
         client: Option<&Endpoints>,
-        replay: Replay,
-        now: Instant,
     ) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let connections = idle.find_mut(endpoint)?;
         let is_for = |connection: &Connection| connection.proxied.as_deref() == client;
         while let Some(at) = connections.iter().rposition(is_for) {
             let connection = connections.remove(at);
-            // Bytes that nobody asked for belong to no request (RFC 9112 section 9.2), and a
-            // request that cannot be repeated must not meet a closed connection. A look costs
-            // 250 ns: a request that can be repeated does without where the last one just ended.
-            let busy = replay == Replay::Possible
-                && connection.answered.is_some_and(|answered| {
-                    now.saturating_duration_since(answered) < POOL_LOOK_AFTER
-                });
-            if busy || connection.stream.liveness() == Liveness::Quiet {
+            if connection.is_reusable() {
                 return Some(connection);
             }
         }
@@ -120,20 +113,12 @@ impl Pool {
     }
 
     /// Keeps a connection whose last exchange came to an exact end.
-    /// The head of its response came at `answered`.
-    pub(crate) fn put(
-        &self,
-        endpoint: Interned,
-        mut connection: Connection,
-        answered: Option<Instant>,
-        shard: &Shard,
-    ) {
+    pub(crate) fn put(&self, endpoint: Interned, mut connection: Connection, shard: &Shard) {
         let Place::Own(counted) = &connection.place else {
             // Its connection stays where it is, for streams to come.
             return;
         };
         connection.used = true;
-        connection.answered = answered;
         connection.idle_since = shard.now();
         connection.deadline.disarm();
         if counted.is_wanted() && connection.proxied.is_none() {
@@ -174,8 +159,7 @@ impl Pool {
     pub(crate) fn sweep(&self, now: Tick) {
         for connections in self.idle.borrow_mut().entries_mut() {
             connections.retain(|connection| {
-                now < connection.idle_since.after(POOL_IDLE_TIMEOUT)
-                    && connection.stream.liveness() == Liveness::Quiet
+                now < connection.idle_since.after(POOL_IDLE_TIMEOUT) && connection.is_reusable()
             });
         }
     }

@@ -10,10 +10,10 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use admin::live::Connections;
+use admin::shard::Connections;
 
 use super::pool::{Connection, Place};
-use crate::shard::interned::Interned;
+use crate::names::Interned;
 
 /// The room of one service.
 #[derive(Default)]
@@ -181,7 +181,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::{Counted, Granted, Room};
-    use crate::shard::interned::Interned;
+    use crate::names::Interned;
 
     const ENDPOINT: Interned = Interned {
         index: 0,

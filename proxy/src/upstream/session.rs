@@ -6,33 +6,12 @@
 //! counts as absent: the request is balanced, and its response carries a new one.
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ring::{digest, hmac};
-use xds::model::{SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{Scheme, SessionLifetime, SessionPersistence, SessionToken};
 
-/// A name for an endpoint that holds on every replica and across restarts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Identity([u8; Self::BYTES]);
-
-impl Identity {
-    const BYTES: usize = 16;
-
-    /// The identity of an address (`10.0.0.1:8080`) that serves a backend (its key).
-    #[must_use]
-    pub fn new(backend: &str, address: &str) -> Self {
-        let mut context = digest::Context::new(&digest::SHA256);
-        context.update(backend.as_bytes());
-        // Neither keys nor addresses contain it, so no two pairs read the same.
-        context.update(b"\0");
-        context.update(address.as_bytes());
-        let mut identity = [0; Self::BYTES];
-        for (byte, hashed) in identity.iter_mut().zip(context.finish().as_ref()) {
-            *byte = *hashed;
-        }
-        Self(identity)
-    }
-}
+use crate::config::Identity;
 
 /// A session: an endpoint, and times in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,24 +113,15 @@ pub fn cookies<'a>(field: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = &'a 
     })
 }
 
-/// How a client reached us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// In the clear.
-    Plain,
-    /// Over TLS.
-    Tls,
-}
-
 /// Appends the value of the field that hands `session` to the client: `Set-Cookie`, or the header
-/// that the policy names.
+/// that the policy names. `scheme` is how the client reached us, or the hop before us that is believed.
 ///
 /// `SameSite=Lax` is what browsers assume anyway. The cookie says nothing about the user, so the
 /// attributes only keep it from scripts and from being sent in the clear.
 pub fn write_token(
     session: &Session,
     policy: &SessionPersistence,
-    transport: Transport,
+    scheme: Scheme,
     key: &hmac::Key,
     now: u32,
     out: &mut Vec<u8>,
@@ -163,7 +133,7 @@ pub fn write_token(
     out.push(b'=');
     session.seal(key, out);
     out.extend_from_slice(b"; Path=/; HttpOnly; SameSite=Lax");
-    if transport == Transport::Tls {
+    if scheme == Scheme::Https {
         out.extend_from_slice(b"; Secure");
     }
     if let (SessionLifetime::Permanent, Some(timeout)) = (lifetime, policy.absolute_timeout) {
@@ -207,6 +177,14 @@ fn decode_hex(text: &[u8]) -> Option<[u8; SAID_BYTES + TAG_BYTES]> {
         *byte = value(high)? << 4 | value(low)?;
     }
     Some(bytes)
+}
+
+/// Seconds since 1970.
+pub(crate) fn seconds() -> u32 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

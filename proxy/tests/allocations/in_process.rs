@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use crossbeam::channel::{Receiver, Sender};
+use proxy::config::apply::BindRequest;
 use proxy::config::compile::CompileOptions;
-use proxy::config::local::{self, BindRequest, LocalConfig, LocalHandle};
-use proxy::driver::DriverChoice;
+use proxy::config::local::{self, LocalConfig, LocalHandle};
+use proxy::machine::driver::DriverChoice;
 use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, Urgency, supervise};
 use tempfile::TempDir;
@@ -60,6 +61,7 @@ impl InProcess {
         };
         let config = LocalConfig {
             paths: vec![file],
+            unknown_fields: translate::admit::UnknownFields::Refuse,
             port_offset: 0,
             reserved_ports: std::collections::BTreeSet::new(),
             compile: CompileOptions::new(NonZeroU32::MIN),

@@ -47,6 +47,16 @@ impl Tally {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Waits until it is so much.
+    #[track_caller]
+    pub(crate) fn waits_for(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.count() < count {
+            assert!(Instant::now() < deadline, "{}, not {count}", self.count());
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
     /// Waits until it has not grown for `calm`, and says what it is then.
     pub(crate) fn settled(&self, calm: Duration) -> u64 {
         let deadline = Instant::now() + PATIENCE;

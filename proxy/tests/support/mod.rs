@@ -12,6 +12,7 @@ mod driver;
 pub(crate) mod frames;
 mod gate;
 mod gateway;
+mod kernel;
 mod log;
 mod message;
 mod origin;

@@ -13,6 +13,8 @@ pub(crate) enum Step {
     Send(Vec<u8>),
     /// Sends zeros until the peer is gone or so many are sent, counting what the kernel took.
     Pour(usize, Tally),
+    /// Waits until what was sent has arrived at the gateway, which has not read it; counts one.
+    Arrive(Tally),
     /// Waits for the test.
     Wait(Gate),
     /// Sends back whatever comes, until the peer ends.
@@ -95,6 +97,12 @@ impl Reply {
     /// Then sends so many zeros, counting what the kernel took.
     pub(crate) fn pours(self, bytes: usize, tally: &Tally) -> Self {
         self.then(Step::Pour(bytes, tally.clone()))
+    }
+
+    /// Then waits until the gateway's kernel holds what was sent and the gateway has not read it, and
+    /// adds one to the tally.
+    pub(crate) fn arrives(self, tally: &Tally) -> Self {
+        self.then(Step::Arrive(tally.clone()))
     }
 
     /// Then waits for the test to open the gate.

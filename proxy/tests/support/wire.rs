@@ -3,10 +3,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::Connection;
 
+use super::kernel::unread_by_peer;
 use super::message::{field_line, latin1, malformed, start_line};
 use super::{Framing, Message, PATIENCE};
 
@@ -133,6 +134,19 @@ impl Wire {
             return self.write(bytes).map(|()| bytes.len());
         }
         self.stream.write(bytes).map_err(|error| broken(&error))
+    }
+
+    /// Waits until the peer's kernel holds bytes that the peer has not read, unless that has closed the
+    /// connection on seeing them.
+    pub(crate) fn rest_unread(&self) -> Result<(), Broken> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match unread_by_peer(&self.stream) {
+                Some(1..) | None => return Ok(()),
+                Some(0) if Instant::now() > deadline => return Err(Broken::Late),
+                Some(0) => std::thread::park_timeout(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// Ends the writing half.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Driver, Gate, Gateway, Reply, gateway, on_both_drivers, origin, status};
+use crate::support::frames::{END_HEADERS, END_STREAM, HEADERS, Peer, block, frame};
+use crate::support::pki::authority;
+use crate::support::{Driver, Gate, Gateway, Reply, gateway, on_both_drivers, origin, status, tls};
 
 const LEVELS: [&str; 4] = [
     "Gateway/gw",
@@ -183,5 +185,47 @@ on_both_drivers! {
             .start();
         gateway.client().gets("/unknown").expects(404);
         gateway.waits_for_access_log("\"reason\":\"no_route\"");
+    }
+
+    fn a_query_is_not_logged_where_no_route_says_what_is_in_it(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{matches: [{path: {value: /known}}], backendRefs: [{@origin}]}")
+            .https("web", Some("a.test"), &[&ca.server(&["a.test"])])
+            .https("other", Some("b.test"), &[&ca.server(&["b.test"])])
+            .policy("accessLog: {format: json}")
+            .start();
+        for (head, status) in [
+            ("GET /unknown?token=hush HTTP/1.1\r\nHost: a\r\n\r\n", 404),
+            ("GET /bad%zz?token=hush HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ("GET /frag#token=hush HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ("GET /host?token=hush HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+            ("GET /user HTTP/1.1\r\nHost: me:hush@a.test\r\n\r\n", 400),
+            ("GET http://me:hush@a.test/absolute?token=hush HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+            ("CONNECT me:hush@a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n", 501),
+            ("GET /line?token=hush and more HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ] {
+            gateway.client().sends(head).expects(status);
+        }
+        // Nor where the host is another listener's than the handshake's.
+        let mut client = gateway.tls_client(&tls(&ca, "a.test"));
+        client.sends("GET /misdirected?token=hush HTTP/1.1\r\nHost: b.test\r\n\r\n").expects(421);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(frame(HEADERS, END_HEADERS | END_STREAM, 1, &block(&[
+            (":method", "GET"), (":scheme", "http"), (":path", "/two?token=hush"), (":authority", "me:hush@a.test"),
+        ])));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(400));
+        // What a route serves is logged whole.
+        gateway.client().gets("/known?page=7").expects(200);
+        let said = gateway.waits_for_access_log("/known?page=7");
+        assert!(!said.contains("hush"), "{said}");
+        for path in [
+            "/unknown", "/bad%zz", "/frag", "/host", "/user", "a.test/absolute", "a.test:443", "/line",
+            "/misdirected", "/two",
+        ] {
+            assert!(said.contains(&format!("\"path\":\"{path}\"")), "{path} in {said}");
+        }
+        assert!(!gateway.log().contains("hush"), "{}", gateway.log());
     }
 }

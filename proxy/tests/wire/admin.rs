@@ -93,7 +93,12 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "\"routes\"",
     ),
     ("GET", "/config_dump?type=runtime", 200, "\"pending\":[]"),
-    ("GET", "/config_dump?type=route", 400, "none of binds"),
+    (
+        "GET",
+        "/config_dump?type=route",
+        400,
+        "expected one of binds",
+    ),
     (
         "GET",
         "/config_dump?typ=routes",
@@ -104,23 +109,33 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "GET",
         "/config_dump?type=routes&type=binds",
         400,
-        "given twice",
+        "duplicate parameter `type`",
     ),
-    ("GET", "/config_dump?name=", 400, "the name is empty"),
+    (
+        "GET",
+        "/config_dump?name=",
+        400,
+        "the parameter `name` is empty",
+    ),
     ("POST", "/config_dump", 405, "GET, HEAD"),
     ("GET", "/memory", 200, "\"allocator\""),
     ("DELETE", "/memory", 405, "GET, HEAD"),
     ("GET", "/memory?x", 400, "usage: GET /memory"),
     ("GET", "/debug/tasks", 200, "\"heartbeatMs\""),
     ("GET", "/debug/tasks?format=text", 200, "shard 0 (heartbeat"),
-    ("GET", "/debug/tasks?format=xml", 400, "none of json, text"),
+    (
+        "GET",
+        "/debug/tasks?format=xml",
+        400,
+        "expected one of json, text",
+    ),
     ("POST", "/debug/tasks", 405, "GET, HEAD"),
     ("GET", "/logging", 200, "current log level is "),
     (
         "GET",
         "/logging?level=debug",
         400,
-        "the level is set by POST",
+        "use POST to set the level",
     ),
     (
         "POST",
@@ -132,20 +147,20 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "POST",
         "/logging?level=verbose",
         400,
-        "`verbose` is no level",
+        "unknown level `verbose`",
     ),
     (
         "POST",
         "/logging?level=info,proxy%3Dloud",
         400,
-        "`proxy=loud`: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \
+        "invalid directive `proxy=loud`: error parsing level filter: expected one of \"off\", \"error\", \"warn\", \
          \"info\", \"debug\", \"trace\", or a number 0-5; usage: GET /logging",
     ),
     (
         "POST",
         "/logging?level=info%0aX",
         400,
-        "the level has '\\n' in it, where only printable characters may be; usage: GET /logging",
+        "the level contains '\\n'; only printable characters are allowed; usage: GET /logging",
     ),
     ("PUT", "/logging", 405, "GET, HEAD, POST"),
     ("GET", "/quitquitquit", 405, "POST"),
@@ -153,7 +168,7 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "GET",
         "/debug/pprof/profile?seconds=0",
         400,
-        "not a number from 1 to 300 for `seconds`",
+        "invalid `seconds` value `0`: expected a number from 1 to 300",
     ),
     (
         "GET",
@@ -172,23 +187,38 @@ const ANSWERS: &[(&str, &str, u16, &str)] = &[
         "GET",
         "/debug/pprof/heap?format=svg",
         400,
-        "none of pprof, flamegraph",
+        "expected one of pprof, flamegraph",
     ),
     ("POST", "/debug/pprof/profile", 405, "GET"),
     ("GET", "/debug/trace?timeout=1ms", 200, ": ready\n\n"),
     ("POST", "/debug/trace?timeout=1ms", 200, ": ready\n\n"),
     ("HEAD", "/debug/trace", 405, ""),
-    ("GET", "/debug/trace?count=0", 400, "not a number from 1 to"),
-    ("GET", "/debug/trace?timeout=never", 400, "no timeout"),
-    ("GET", "/debug/trace?match=get%20/", 400, "no match"),
+    (
+        "GET",
+        "/debug/trace?count=0",
+        400,
+        "expected a number from 1 to",
+    ),
+    (
+        "GET",
+        "/debug/trace?timeout=never",
+        400,
+        "invalid timeout `never`",
+    ),
+    (
+        "GET",
+        "/debug/trace?match=get%20/",
+        400,
+        "invalid match `get /`",
+    ),
     ("GET", "/", 200, "<!doctype html>"),
     ("HEAD", "/page/main.js", 200, ""),
     ("POST", "/", 405, "GET, HEAD"),
     ("GET", "/?x", 400, "usage: GET /"),
-    ("GET", "/page/index.html", 404, "there is nothing"),
-    ("GET", "/nothing", 404, "there is nothing at /nothing"),
-    ("GET", "/config_dump/", 404, "there is nothing"),
-    ("GET", "/metrics", 404, "there is nothing"),
+    ("GET", "/page/index.html", 404, "no endpoint"),
+    ("GET", "/nothing", 404, "no endpoint at /nothing"),
+    ("GET", "/config_dump/", 404, "no endpoint"),
+    ("GET", "/metrics", 404, "no endpoint"),
 ];
 
 on_both_drivers! {
@@ -235,7 +265,7 @@ on_both_drivers! {
             .argument("--heap-sampling=off").inspected().start();
         let answer = asks(&gateway, "admin", "GET", "/debug/pprof/heap");
         assert_eq!(answer.status(), 409, "{answer}");
-        assert_eq!(answer.text(), "nothing is sampled: start the gateway without --heap-sampling off\n");
+        assert_eq!(answer.text(), "heap sampling is off: start the gateway with --heap-sampling on\n");
         assert_eq!(json(&gateway, "/memory")["heapProfile"]["armed"], false);
     }
 
@@ -251,6 +281,7 @@ on_both_drivers! {
             ("Host: admin.internal\r\n", 200),
             (own.as_str(), 200),
             ("Host: evil.example\r\n", 403),
+            ("Host: localhost:80@evil.test\r\n", 403),
             ("", 403),
             ("Host: localhost\r\nOrigin: http://evil.example\r\n", 403),
             ("Host: localhost\r\nOrigin: null\r\n", 403),
@@ -289,7 +320,7 @@ on_both_drivers! {
         let _first = begins_a_profile(&gateway, 300);
         let second = asks(&gateway, "admin", "GET", "/debug/pprof/profile?seconds=1");
         assert_eq!(second.status(), 409, "{second}");
-        let why = "another CPU profile is being made";
+        let why = "another CPU profile is being recorded";
         assert!(second.text().contains(why), "{second}");
         gateway.client().gets("/").expects(200);
     }

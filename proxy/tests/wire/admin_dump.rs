@@ -146,7 +146,7 @@ on_both_drivers! {
             ("/", "<!doctype html>"),
             ("/page/main.js", "import "),
             // One sample for each second of CPU time: there is none, and no name to look up.
-            ("/debug/pprof/profile?seconds=1&frequency=1&format=flamegraph", "Nothing was sampled"),
+            ("/debug/pprof/profile?seconds=1&frequency=1&format=flamegraph", "No samples"),
         ] {
             let plain = asks(&gateway, "admin", "GET", target);
             assert_eq!((plain.status(), plain.value("content-encoding")), (200, None), "{target}");

@@ -46,7 +46,7 @@ on_both_drivers! {
         let shards = alone["runtime"]["shards"].as_array().expect("a list").iter();
         assert_eq!(shards.filter(|it| it["stuck"] == true).count(), 1, "{alone}");
         let mut watcher = watches(&gateway, "");
-        let comment = format!(": shard {} did not answer\n\n", stuck[0]);
+        let comment = format!(": shard {} did not respond\n\n", stuck[0]);
         assert_eq!(watcher.reads_bytes(comment.len()), comment.as_bytes());
     }
 

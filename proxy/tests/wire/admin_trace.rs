@@ -75,7 +75,8 @@ on_both_drivers! {
             .inspected().start();
         let mut watcher = watches(&gateway, "");
         gateway.client()
-            .sends("GET /a?token=hush HTTP/1.1\r\nHost: a.test\r\nAuthorization: hush\r\nX-Team: blue\r\n\r\n")
+            .sends("GET /a?token=hush HTTP/1.1\r\nHost: a.test\r\nAuthorization: hush\r\nX-Team: blue\r\n\
+                    Sec-WebSocket-Protocol: v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.hush\r\n\r\n")
             .expects(200);
         let events = events(&mut watcher);
         assert_eq!(types(&events), [
@@ -84,7 +85,7 @@ on_both_drivers! {
             "responseSnapshot", "backendCallResult", "requestFinished",
         ]);
         let text = format!("{events:?}");
-        assert!(!text.contains("hush") && text.contains("blue"), "{text}");
+        assert!(!text.contains("hush") && text.contains("blue") && text.contains("v4.channel"), "{text}");
         let selection = message(&events, "routeSelection");
         assert_eq!(selection["selected"], "HTTPRoute/default/route-0/2");
         let reasons = selection["candidates"].as_array().expect("a list").iter();

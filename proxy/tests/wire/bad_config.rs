@@ -50,6 +50,33 @@ on_both_drivers! {
         gateway.waits_for_log("gateway.yaml");
     }
 
+    fn an_object_with_an_unknown_field_keeps_its_previous_version(driver) {
+        let origin = origin();
+        let good = gateway(driver).routes_to(&origin);
+        let gateway = good.clone().start();
+        let misspelled = |yaml: String| yaml.replace("backendRefs", "backendRef");
+        gateway.rewrite(&misspelled(good.yaml(gateway.ports())));
+        gateway.waits_for_log("backendRef: there is no such field (did you mean `backendRefs`?)");
+        gateway.waits_for_log("the previous version stays in force of HTTPRoute default/route-0");
+        gateway.client().gets("/").expects(200);
+    }
+
+    fn an_object_with_an_unknown_field_is_taken_where_newer_definitions_are_expected(driver) {
+        let origin = origin();
+        let newer = format!("{ROUTE}  newer: 1\n  hostnames: [newer.test]\n  rules: [{{name: a}}]\n");
+        for (choice, status) in [("refuse", 404), ("warn", 500)] {
+            let gateway = gateway(driver)
+                .backend("origin", &[origin.address()])
+                .argument(&format!("--unknown-fields={choice}"))
+                .document(&newer)
+                .start();
+            gateway.waits_for_log("spec.newer: there is no such field");
+            let mut client = gateway.client();
+            client.sends("GET / HTTP/1.1\r\nHost: newer.test\r\n\r\n");
+            client.expects(status);
+        }
+    }
+
     fn a_field_of_the_wrong_type_is_named_with_its_object(driver) {
         let gateway = with(gateway(driver), &format!("{ROUTE}  hostnames: 7\n"));
         gateway.waits_for_log("hostnames");

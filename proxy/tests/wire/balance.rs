@@ -46,7 +46,7 @@ fn start(driver: Driver) -> (Origin, Gateway) {
     let gateway = gateway(driver)
         .routes_to(&origin)
         .shards(2)
-        .environment("RUST_LOG", "info,proxy::shard=trace")
+        .environment("RUST_LOG", "info,proxy::server=trace")
         .start();
     (origin, gateway)
 }

@@ -58,6 +58,28 @@ on_every_pair! {
         assert!(request.has("x-request-id") && request.has("x-forwarded-for"));
     }
 
+    fn fields_that_backends_take_for_ours_do_not_pass(pair) {
+        let origin = origin();
+        let gateway = pair.gateway_to(&origin).start();
+        let lines = "X_Forwarded_For: 6.6.6.6\r\nx_real-ip: 6.6.6.6\r\nX-Forwarded_Proto: https\r\n\
+                     Content_Length: 7\r\nTransfer_Encoding: x\r\nProxy_Authorization: x\r\n\
+                     X_Request_Id: x\r\nX_Own: 1\r\n";
+        pair.client(&gateway)
+            .sends(format!(
+                "POST / HTTP/1.1\r\nHost: a.test\r\nTE: trailers\r\n{lines}Transfer-Encoding: chunked\r\n\r\n\
+                 2\r\nhi\r\n0\r\n{lines}\r\n"
+            ))
+            .expects(200);
+        origin.waits_for_complete(1);
+        let request = origin.only_request();
+        let underscored = |fields: &[(String, String)]| -> Vec<String> {
+            let names = fields.iter().map(|(name, _)| name.to_lowercase());
+            names.filter(|name| name.contains('_')).collect()
+        };
+        assert_eq!(underscored(&request.fields), ["x_own"], "{request}");
+        assert_eq!(underscored(&request.trailers), ["x_own"], "{request}");
+    }
+
     fn a_head_just_below_the_limit_passes_both_ways(pair) {
         // 32 KiB are allowed, as each protocol counts them.
         let large = format!("X-Large: {}\r\n", "x".repeat(30_000));

@@ -22,6 +22,23 @@ on_both_drivers! {
         assert!(!request.has("X-Gone"));
     }
 
+    fn a_header_that_is_set_has_no_look_alike_beside_it(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule(
+                "{filters: [{type: RequestHeaderModifier, requestHeaderModifier: {\
+                 set: [{name: X-Tenant, value: ours}], remove: [X-Gone]}}], backendRefs: [{@origin}]}",
+            )
+            .start();
+        gateway.client()
+            .sends("GET / HTTP/1.1\r\nHost: a\r\nX_Tenant: theirs\r\nx_gone: 1\r\nX_Other: 1\r\n\r\n")
+            .expects(200);
+        let request = origin.only_request();
+        assert_eq!(request.value("X-Tenant"), Some("ours"));
+        assert!(!request.has("X_Tenant") && !request.has("X_Gone") && request.has("X_Other"), "{request}");
+    }
+
     fn response_headers_are_set_added_and_removed(driver) {
         let origin = origin().replies(raw(
             "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Set: old\r\nX-Add: some\r\nX-Gone: 1\r\n\r\n",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use proxy::cpu::Cpus;
+use proxy::machine::cpu::Cpus;
 use rustix::io::Errno;
 use rustix::process::{Pid, nice};
 use rustix::thread::{CpuSet, sched_setaffinity};

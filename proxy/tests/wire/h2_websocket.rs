@@ -35,6 +35,38 @@ on_both_drivers! {
         assert_eq!((end.payload.len(), end.flags & END_STREAM), (0, END_STREAM));
     }
 
+    fn an_extended_connect_has_one_key_whatever_its_client_sends(driver) {
+        let (origin, gateway) = start(driver, Reply::at_once().sends(SWITCH).echoes());
+        let mut peer = Peer::client(gateway.address());
+        let mut fields = request("CONNECT");
+        fields.push((":protocol", "websocket"));
+        fields.push(("sec-websocket-version", "13"));
+        fields.push(("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="));
+        fields.push(("sec-websocket-key", "twice"));
+        peer.sends(frame(HEADERS, END_HEADERS, 1, &block(&fields)));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        let keys = origin.only_request();
+        let keys = keys.values("sec-websocket-key");
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        assert_ne!(keys[0], "dGhlIHNhbXBsZSBub25jZQ==");
+        assert_eq!(keys[0].len(), 24);
+    }
+
+    fn a_handshake_is_agreed_to_once_whatever_an_http_2_server_sends(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        client.sends(
+            "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        );
+        let mut server = Peer::server_saying(&listener, &[0, 8, 0, 0, 0, 1]);
+        let head = server.next_of(HEADERS);
+        let response = block(&[(":status", "200"), ("sec-websocket-accept", "theirs")]);
+        server.sends(frame(HEADERS, END_HEADERS, head.stream, &response));
+        let response = client.reads_head();
+        assert_eq!(response.values("sec-websocket-accept"), ["s3pPLMBiTxaQ9kYGzzhZRbK+xOo="]);
+    }
+
     fn a_refused_websocket_is_answered_as_such(driver) {
         let (_origin, gateway) = start(driver, status(403));
         let mut peer = Peer::client(gateway.address());

@@ -1,8 +1,7 @@
 //! Connections live on between requests, on both sides, and end when they should.
 
-use std::time::Duration;
-
-use crate::support::{Gate, Reply, Tally, gateway, ok, on_both_drivers, origin, raw};
+use super::admin::json;
+use crate::support::{PATIENCE, Reply, gateway, ok, on_both_drivers, origin, raw};
 
 on_both_drivers! {
     fn a_connection_serves_many_requests(driver) {
@@ -106,24 +105,6 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
-    fn bytes_that_follow_an_answer_are_nobodys_answer(driver) {
-        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        let (gate, poured) = (Gate::default(), Tally::default());
-        let more = Reply::at_once().sends(answer).waits_for(&gate)
-            .sends("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n").pours(6, &poured).stalls();
-        let origin = origin().replies_once(more);
-        let gateway = gateway(driver).routes_to(&origin).start();
-        gateway.client().gets("/").expects(200);
-        gate.open();
-        while poured.count() < 6 {
-            std::thread::park_timeout(Duration::from_millis(2));
-        }
-        // Only a connection that has rested for a moment is looked at (`POOL_LOOK_AFTER`).
-        std::thread::park_timeout(Duration::from_millis(20));
-        assert_eq!(gateway.client().gets("/").expects(200).text(), "ok");
-        assert_eq!(origin.connections(), 2);
-    }
-
     fn a_connection_that_ends_without_a_word_is_not_used_again(driver) {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         let origin = origin().replies(Reply::at_once().reads_the_body().sends(answer).closes());
@@ -135,5 +116,29 @@ on_both_drivers! {
             origin.waits_for_hangup();
         }
         assert_eq!(origin.connections(), 5);
+    }
+
+    fn a_burst_of_idle_connections_does_not_hold_a_buffer_each(driver) {
+        const CONNECTIONS: usize = 700;
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).inspected().start();
+        let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| gateway.client()).collect();
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            let tasks = json(&gateway, "/debug/tasks").to_string();
+            let in_state = |state: &str| tasks.matches(&format!("\"state\":\"{state}\"")).count();
+            let (idle, waiting) = (in_state("idle"), in_state("reading-head"));
+            // Those are idle that were not asked anything for longer than the last 256.
+            if idle >= CONNECTIONS - 256 && waiting <= 256 {
+                break;
+            }
+            assert!(std::time::Instant::now() < deadline, "{idle} idle, {waiting} waiting");
+            std::thread::park_timeout(std::time::Duration::from_millis(5));
+        }
+        // None of them has lost anything.
+        for client in &mut clients {
+            client.gets("/").expects(200);
+        }
+        assert_eq!(origin.requests().len(), CONNECTIONS);
     }
 }

@@ -50,6 +50,22 @@ on_both_drivers! {
         }
     }
 
+    fn a_copy_under_way_counts_as_load_of_its_endpoint(driver) {
+        let (main, quick) = (origin(), origin());
+        let stuck = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver)
+            .backend("main", &[main.address()])
+            .backend("copy", &[quick.address(), stuck.address()])
+            .rule(MIRROR)
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..60 {
+            client.gets("/").expects(200);
+        }
+        // Half of them would go to each, did those that are not answered count for nothing.
+        quick.waits_for_requests(45);
+    }
+
     fn a_mirror_s_connection_ends_where_its_answer_says_so(driver) {
         for answer in [
             raw("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"),
@@ -64,6 +80,37 @@ on_both_drivers! {
             }
             assert_eq!(copy.connections(), 3);
             copy.waits_for_hangup();
+        }
+    }
+
+    #[cfg(feature = "test-hooks")]
+    fn a_mirror_goes_where_its_request_s_own_configuration_says(driver) {
+        // In the new configuration the place of `copy` is another backend's, or nobody's.
+        for others in [&["another"][..], &[]] {
+            let (main, copy, other) = (origin(), origin(), origin());
+            let base = gateway(driver)
+                .backend("main", &[main.address()])
+                .environment("GATEWAY_TEST_CHANGE_PATH", "/waits");
+            let before = base.clone().backend("copy", &[copy.address()]).rule(MIRROR);
+            let before = before.backend("bystander", &[origin().address()]);
+            let mut after = base.rule("{backendRefs: [{@main}]}");
+            for name in others {
+                after = after.backend(name, &[other.address()]);
+                after = after.backend("bystander", &[other.address()]);
+                after = after.backend("copy", &[other.address()]);
+            }
+            let gateway = before.start();
+            let mut client = gateway.client();
+            client.sends("GET /waits HTTP/1.1\r\nHost: a\r\nAuthorization: hush\r\n\r\n");
+            gateway.waits_for_log("waits for a change");
+            gateway.reconfigure(&after);
+            client.expects(200);
+            copy.waits_for_requests(1);
+            assert_eq!(copy.only_request().value("authorization"), Some("hush"));
+            assert_eq!(main.only_request().target(), "/waits");
+            assert_eq!(other.requests().len(), 0, "nobody else has the copy");
+            // The shard has outlived it.
+            client.gets("/").expects(200);
         }
     }
 }

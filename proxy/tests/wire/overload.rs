@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::metrics::waits_for_count;
 use crate::support::{
     Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, gateway,
     on_both_drivers, origin,
@@ -89,6 +90,18 @@ on_both_drivers! {
         let held: Vec<_> = (0..ROOM + 20).map(|_| gateway.client()).collect();
         let mut late = gateway.client();
         late.gets("/").expects_silence_for(Duration::from_millis(300));
+        drop(held);
+        late.expects(200);
+    }
+
+    fn a_pause_of_accepting_is_counted_once(driver) {
+        let origin = origin();
+        let gateway = small(driver, &origin).limits("keepAliveTimeout: 60s").inspected().start();
+        let held: Vec<_> = (0..ROOM + 20).map(|_| gateway.client()).collect();
+        let mut late = gateway.client();
+        // Several times as long as the accept loops pause before they look again.
+        late.gets("/").expects_silence_for(Duration::from_millis(600));
+        waits_for_count(&gateway, "gateway_shard_accept_pauses_total", "", 1.0);
         drop(held);
         late.expects(200);
     }

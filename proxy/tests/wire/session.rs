@@ -1,6 +1,9 @@
 //! Session persistence: a session stays with its endpoint, by cookie or by header.
 
-use crate::support::{Client, Message, Origin, gateway, ok, on_both_drivers, origin};
+use crate::support::pki::authority;
+use crate::support::{
+    Client, Message, Origin, client, gateway, into_h2, into_tls, ok, on_both_drivers, origin, tls,
+};
 
 const COOKIE: &str =
     "{sessionPersistence: {sessionName: who, type: Cookie}, backendRefs: [{@all}]}";
@@ -81,5 +84,40 @@ on_both_drivers! {
         origins[index.expect("one of them answered")].stop();
         let moved = ask(&mut gateway.client(), &format!("Cookie: {cookie}"));
         assert_ne!(moved.text(), first.text());
+    }
+
+    fn a_cookie_is_secure_where_its_client_uses_tls(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .backend("all", &[origin.address()])
+            .rule(COOKIE)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .rule_of("web", COOKIE)
+            .policy("trustedHops: 1")
+            .start();
+        let tls = tls(&ca, "a.test");
+        let is_secure = |response: &Message| {
+            let set = response.value("set-cookie").expect("a cookie is set");
+            set.split("; ").any(|attribute| attribute == "Secure")
+        };
+        assert!(is_secure(&ask(&mut gateway.tls_client(&tls), "X-A: b")));
+        assert!(!is_secure(&ask(&mut gateway.client(), "X-A: b")));
+        // Where a hop that is believed has ended the client's TLS, or its plain connection.
+        assert!(is_secure(&ask(&mut gateway.client(), "X-Forwarded-Proto: https")));
+        assert!(!is_secure(&ask(&mut gateway.tls_client(&tls), "X-Forwarded-Proto: http")));
+    }
+
+    fn a_cookie_over_http_2_is_secure_where_its_client_uses_tls(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .backend("all", &[origin.address()])
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .rule_of("web", COOKIE)
+            .start();
+        let tls = tls(&ca, "a.test").offers(&["h2"]);
+        let address = into_h2(into_tls(gateway.https_address(), &tls));
+        let response = ask(&mut client(address), "X-A: b");
+        let set = response.value("set-cookie").expect("a cookie is set");
+        assert!(set.contains("; Secure"), "{set}");
     }
 }

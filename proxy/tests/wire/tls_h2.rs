@@ -1,5 +1,6 @@
 //! HTTP/2 over TLS, agreed on by ALPN: from clients, to backends, and both.
 
+use crate::support::frames::{PREFACE, SETTINGS, frame, get};
 use crate::support::pki::{Authority, authority};
 use crate::support::{
     Client, Driver, Gateway, Origin, client, gateway, into_h2, into_tls, ok, on_both_drivers,
@@ -78,6 +79,24 @@ on_both_drivers! {
         let mut client = scene.gateway.tls_client(&both);
         client.shakes_hands();
         assert_eq!(client.tls().alpn_protocol(), Some(&b"h2"[..]));
+    }
+
+    fn http_1_is_not_served_where_http_2_was_agreed_on(driver) {
+        let scene = Scene::new(driver);
+        let h2 = tls(&scene.ca, "a.test").offers(&["h2"]);
+        let mut client = scene.gateway.tls_client(&h2);
+        let answer = client.sends(GET).reply_to("GET");
+        assert!(answer.is_err(), "{answer:?}");
+        assert!(scene.origin.requests().is_empty());
+    }
+
+    fn http_2_is_not_served_where_http_1_was_agreed_on(driver) {
+        let scene = Scene::new(driver);
+        let mut client = scene.old_client();
+        client.sends(PREFACE).sends(frame(SETTINGS, 0, 0, b"")).sends(get(1));
+        assert!(client.reads().status() >= 400);
+        client.expects_end();
+        assert!(scene.origin.requests().is_empty());
     }
 
     fn bodies_pass_both_ways(driver) {

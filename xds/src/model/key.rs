@@ -95,6 +95,12 @@ macro_rules! keys {
             pub fn as_str(&self) -> &str {
                 &self.0
             }
+
+            /// The key as text that shares its memory.
+            #[must_use]
+            pub fn to_shared(&self) -> Arc<str> {
+                Arc::clone(&self.0)
+            }
         }
 
         /// Maps by key can be asked with plain text.

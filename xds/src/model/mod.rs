@@ -5,6 +5,7 @@
 
 mod backend;
 mod bind;
+mod change;
 mod dangling;
 mod duration;
 mod filter;
@@ -20,9 +21,11 @@ mod tls;
 mod workload;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts, ProxyProtocolVersion};
 pub use bind::{Bind, Transport};
+pub use change::{Change, ResourceKey};
 pub use dangling::{Dangling, Missing};
 pub use duration::{GatewayDuration, InvalidDuration, Timeout};
 pub use filter::{
@@ -57,21 +60,22 @@ pub use tls::{
 };
 pub use workload::{Health, Serves, Service, ServicePort, Workload};
 
-/// Everything one proxy is told, by kind and key.
+/// Everything one proxy is told, by kind and key. Resources are shared, so a clone copies keys and
+/// pointers alone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Model {
     /// Sockets to listen on.
-    pub binds: BTreeMap<BindKey, Bind>,
+    pub binds: BTreeMap<BindKey, Arc<Bind>>,
     /// Gateway listeners, each of one bind.
-    pub listeners: BTreeMap<ListenerKey, Listener>,
+    pub listeners: BTreeMap<ListenerKey, Arc<Listener>>,
     /// Route rules, each of one listener.
-    pub routes: BTreeMap<RouteKey, Route>,
+    pub routes: BTreeMap<RouteKey, Arc<Route>>,
     /// Static, DNS and unix-socket backends.
-    pub backends: BTreeMap<BackendKey, Backend>,
+    pub backends: BTreeMap<BackendKey, Arc<Backend>>,
     /// Policies, each with its target.
-    pub policies: BTreeMap<PolicyKey, Policy>,
+    pub policies: BTreeMap<PolicyKey, Arc<Policy>>,
     /// Pods (or other machines) that serve services.
-    pub workloads: BTreeMap<WorkloadKey, Workload>,
+    pub workloads: BTreeMap<WorkloadKey, Arc<Workload>>,
     /// Services: ports, and through workloads their endpoints.
-    pub services: BTreeMap<ServiceKey, Service>,
+    pub services: BTreeMap<ServiceKey, Arc<Service>>,
 }

@@ -21,7 +21,7 @@ pub struct Policy {
 }
 
 /// What a policy aims at. Nearer ones win, per field: rule, route, listener, ListenerSet, Gateway.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyTarget {
     /// All of a Gateway.
     Gateway(ObjectName),

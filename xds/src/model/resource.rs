@@ -3,7 +3,9 @@
 //! The seven kinds are listed here once; the wire form, the client and the server go by this list.
 
 use std::fmt;
+use std::sync::Arc;
 
+use super::change::{self, Change, ResourceKey};
 use super::{Backend, Bind, Listener, Model, Policy, Route, Service, Workload};
 
 macro_rules! kinds {
@@ -46,10 +48,11 @@ macro_rules! kinds {
             }
         }
 
-        /// A resource of any kind.
+        /// A resource of any kind. It is shared: a clone costs a reference count, and comparing a
+        /// resource with its clone compares two pointers.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Resource {
-            $($(#[$doc])* $kind($kind),)*
+            $($(#[$doc])* $kind(Arc<$kind>),)*
         }
 
         impl Resource {
@@ -68,10 +71,27 @@ macro_rules! kinds {
                     $(Self::$kind(value) => value.key.as_str(),)*
                 }
             }
+
+            /// Its kind and key.
+            #[must_use]
+            pub fn resource_key(&self) -> ResourceKey {
+                match self {
+                    $(Self::$kind(value) => ResourceKey {
+                        kind: Kind::$kind,
+                        key: value.key.to_shared(),
+                    },)*
+                }
+            }
         }
 
         $(impl From<$kind> for Resource {
             fn from(value: $kind) -> Self {
+                Self::$kind(Arc::new(value))
+            }
+        }
+
+        impl From<Arc<$kind>> for Resource {
+            fn from(value: Arc<$kind>) -> Self {
                 Self::$kind(value)
             }
         })*
@@ -93,7 +113,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// A copy of the resource of this kind and key.
+            /// The resource of this kind and key.
             #[must_use]
             pub fn resource(&self, kind: Kind, key: &str) -> Option<Resource> {
                 match kind {
@@ -101,10 +121,24 @@ macro_rules! kinds {
                 }
             }
 
-            /// Copies of all resources, by kind and key.
+            /// All resources, by kind and key.
             pub fn resources(&self) -> impl Iterator<Item = Resource> + '_ {
                 std::iter::empty()
                     $(.chain(self.$category.values().cloned().map(Resource::$kind)))*
+            }
+
+            /// The changes that make `next` of this model, by kind and key. Resources that both
+            /// share cost one comparison of pointers.
+            #[must_use]
+            pub fn changes_to(&self, next: &Self) -> Vec<Change> {
+                let mut changes = Vec::new();
+                $(change::of_kind(
+                    &self.$category,
+                    &next.$category,
+                    |key| ResourceKey { kind: Kind::$kind, key: key.to_shared() },
+                    &mut changes,
+                );)*
+                changes
             }
         }
     };

@@ -1,4 +1,4 @@
-//! `gwctl config all`: everything at once.
+//! `gwctl config all`: the whole configuration.
 
 use std::io::Write;
 
@@ -13,7 +13,7 @@ use super::scope::Scope;
 use crate::args::AllOutput;
 use crate::output::{self, line};
 
-/// What is loaded, without workloads, certificates, threads and machines.
+/// The dump without runtime, source, workloads and certificates.
 #[derive(Serialize)]
 struct Summary<'a> {
     version: &'a Version,
@@ -26,7 +26,7 @@ struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    fn of(dump: &'a Dump) -> Self {
+    fn new(dump: &'a Dump) -> Self {
         Self {
             version: &dump.version,
             binds: &dump.binds,
@@ -39,17 +39,17 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Prints it. JSON is for `--file` to read back, so nothing is left out.
-pub(super) fn write(scope: &Scope, form: AllOutput, out: &mut dyn Write) -> Result<()> {
+/// Prints a dump. JSON is complete, so that `--file` can read it.
+pub(super) fn write(scope: &Scope, format: AllOutput, out: &mut dyn Write) -> Result<()> {
     let dump = &scope.dump;
-    match form {
+    match format {
         AllOutput::Short => tree(dump, out),
-        AllOutput::Yaml => output::yaml(&Summary::of(dump), out),
+        AllOutput::Yaml => output::yaml(&Summary::new(dump), out),
         AllOutput::Json => output::json(dump, out),
     }
 }
 
-/// bind → listener → rule → backends.
+/// Prints the tree of bind, listener, rule and backends.
 fn tree(dump: &Dump, out: &mut dyn Write) -> Result<()> {
     for bind in &dump.binds {
         line(&bind_line(bind), out)?;
@@ -63,7 +63,7 @@ fn tree(dump: &Dump, out: &mut dyn Write) -> Result<()> {
         }
     }
     for policy in &dump.policies {
-        let object = Key::of(&policy.key).object();
+        let object = Key::parse(&policy.key).object();
         let target = policies::target(&policy.target);
         line(&format!("{object}  for {target}"), out)?;
     }
@@ -87,7 +87,7 @@ fn bind_line(bind: &Bind) -> String {
 }
 
 fn rule(route: &Route, out: &mut dyn Write) -> Result<()> {
-    let key = Key::of(&route.key);
+    let key = Key::parse(&route.key);
     let (object, name) = (key.object(), route.name.as_deref().unwrap_or(key.part));
     let hostnames = match route.hostnames.as_slice() {
         [] => "*".to_owned(),

@@ -1,4 +1,4 @@
-//! `gwctl config backends`: whom traffic is sent to, and how that fares.
+//! `gwctl config backends`: backends and services, and the health of their endpoints.
 
 use admin_types::dump::{Endpoint, EndpointHealth};
 use serde::Serialize;
@@ -15,23 +15,23 @@ pub(super) struct Row {
     kind: String,
     name: String,
     namespace: String,
-    /// Nothing where the backend has no endpoints.
+    /// None where the backend has no endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     endpoint: Option<Endpoint>,
 }
 
-/// The endpoints that routes send requests to; with `all`, those of every backend.
+/// The endpoints of the backends that routes reference; with `all`, of every backend.
 pub(super) fn rows(scope: &Scope, all: bool) -> Vec<Row> {
     let dump = &scope.dump;
-    let named = targets(&dump.routes);
+    let referenced = targets(&dump.routes);
     let backends = dump.backends.iter().map(|it| (&it.key, &it.endpoints));
     let services = dump.services.iter().map(|it| (&it.key, &it.endpoints));
     let mut rows = Vec::new();
     for (key, endpoints) in backends.chain(services) {
-        if !all && !named.contains(key) {
+        if !all && !referenced.contains(key) {
             continue;
         }
-        let key = Key::of(key);
+        let key = Key::parse(key);
         let row = |endpoint: Option<&Endpoint>| Row {
             kind: key.kind.to_owned(),
             name: key.name.to_owned(),
@@ -43,18 +43,18 @@ pub(super) fn rows(scope: &Scope, all: bool) -> Vec<Row> {
         }
         rows.extend(endpoints.iter().map(|endpoint| row(Some(endpoint))));
     }
-    rows.sort_by(|a, b| a.sorted_by().cmp(&b.sorted_by()));
+    rows.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
     rows
 }
 
 impl Row {
-    fn sorted_by(&self) -> (&str, &str, &str, &str) {
+    fn sort_key(&self) -> (&str, &str, &str, &str) {
         let endpoint = self.endpoint.as_ref().map_or("", |endpoint| &endpoint.name);
         (&self.kind, &self.namespace, &self.name, endpoint)
     }
 }
 
-/// The table of the specification.
+/// The rows as a table.
 pub(super) fn table(rows: &[Row]) -> Table<7> {
     let mut table = Table::new([
         "TYPE",
@@ -89,7 +89,7 @@ pub(super) fn table(rows: &[Row]) -> Table<7> {
     table
 }
 
-/// What keeps requests from an endpoint, behind the last column.
+/// Appended to the last column where the endpoint gets no or fewer requests.
 fn remark(endpoint: &Endpoint) -> String {
     let live = &endpoint.live;
     let status = match endpoint.status {
@@ -113,7 +113,7 @@ mod tests {
     use super::{Scope, rows, table};
 
     #[test]
-    fn the_table_is_that_of_the_specification() {
+    fn the_table_has_the_documented_columns() {
         let dump: Dump =
             serde_json::from_str(include_str!("../../tests/dump.json")).expect("a dump");
         let mut text = Vec::new();

@@ -1,4 +1,4 @@
-//! `gwctl config diff`: what files, or another dump, would change of what is loaded.
+//! `gwctl config diff`: compares the loaded configuration with files or another dump.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -8,20 +8,21 @@ use admin_types::dump::Dump;
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
-use translate::admit;
+use translate::admit::{self, UnknownFields};
 use translate::{Options, Store, translate};
 use xds::model::Model;
 
-use super::scope::cut;
+use super::scope::restrict;
 use crate::check;
 use crate::files;
 use crate::output::line;
 use crate::source::Source;
 
-/// Prints a line for each resource that would come (`+`), go (`-`) or change (`~`), and below one
-/// that changes, its fields before and after.
+/// Prints a line for each resource that would be added (`+`), removed (`-`) or changed (`~`), and
+/// below a changed one its fields before and after.
 pub(super) fn write(
     config: &[PathBuf],
+    unknown_fields: UnknownFields,
     port_offset: u16,
     source: &Source,
     out: &mut dyn Write,
@@ -30,18 +31,18 @@ pub(super) fn write(
     let mut other = if config.is_empty() {
         source.other_dump()?
     } else {
-        translated(config, port_offset)?
+        translate_files(config, unknown_fields, port_offset)?
     };
-    // One that comes or goes is there on one side alone.
+    // An added or removed Gateway is present on one side only.
     if let Some(gateways) = source.gateways(loaded.binds.iter().chain(&other.binds), None)? {
-        loaded = cut(loaded, &gateways);
-        other = cut(other, &gateways);
+        loaded = restrict(loaded, &gateways);
+        other = restrict(other, &gateways);
     }
-    between(&loaded, &other, out)
+    compare(&loaded, &other, out)
 }
 
-/// Prints what differs.
-pub(super) fn between(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Result<()> {
+/// Prints the differences.
+pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Result<()> {
     let (loaded, other) = (resources(loaded), resources(other));
     let mut changes = 0;
     let names = loaded.keys().chain(other.keys());
@@ -61,14 +62,18 @@ pub(super) fn between(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Resul
         changes += 1;
     }
     if changes == 0 {
-        writeln!(out, "nothing would change")?;
+        writeln!(out, "no changes")?;
     }
     Ok(())
 }
 
-/// What the files come to. Findings go to stderr.
-fn translated(config: &[PathBuf], port_offset: u16) -> Result<Dump> {
-    let admitted = admit::admit(&files::read(config)?);
+/// Translates the files to a dump. Findings go to stderr.
+fn translate_files(
+    config: &[PathBuf],
+    unknown_fields: UnknownFields,
+    port_offset: u16,
+) -> Result<Dump> {
+    let admitted = admit::admit_with(unknown_fields, &files::read(config)?);
     for finding in &admitted.findings {
         eprintln!("{finding}");
     }
@@ -86,18 +91,18 @@ fn translated(config: &[PathBuf], port_offset: u16) -> Result<Dump> {
 
 fn dump(model: &Model) -> Dump {
     Dump {
-        binds: model.binds.values().map(Into::into).collect(),
-        listeners: model.listeners.values().map(Into::into).collect(),
-        routes: model.routes.values().map(Into::into).collect(),
-        backends: model.backends.values().map(Into::into).collect(),
-        workloads: model.workloads.values().map(Into::into).collect(),
-        services: model.services.values().map(Into::into).collect(),
-        policies: model.policies.values().map(Into::into).collect(),
+        binds: model.binds.values().map(|it| (&**it).into()).collect(),
+        listeners: model.listeners.values().map(|it| (&**it).into()).collect(),
+        routes: model.routes.values().map(|it| (&**it).into()).collect(),
+        backends: model.backends.values().map(|it| (&**it).into()).collect(),
+        workloads: model.workloads.values().map(|it| (&**it).into()).collect(),
+        services: model.services.values().map(|it| (&**it).into()).collect(),
+        policies: model.policies.values().map(|it| (&**it).into()).collect(),
         ..Dump::default()
     }
 }
 
-/// Every resource of a dump by category and key, without what lives.
+/// Every resource of a dump by category and key, without runtime state.
 fn resources(dump: &Dump) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     add("bind", &dump.binds, &mut all);
@@ -121,13 +126,13 @@ fn add<T: Serialize>(category: &str, resources: &[T], all: &mut BTreeMap<String,
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned();
-        // How endpoints fare is no configuration.
+        // Runtime state, not configuration.
         fields.remove("endpoints");
         all.insert(format!("{category} {key}"), Value::Object(fields));
     }
 }
 
-/// The fields that differ, by path.
+/// Prints the fields that differ, by path.
 fn fields(path: &str, before: &Value, after: &Value, out: &mut dyn Write) -> Result<()> {
     if let (Value::Object(old), Value::Object(new)) = (before, after) {
         let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
@@ -157,7 +162,7 @@ mod tests {
     use super::fields;
 
     #[test]
-    fn only_fields_that_differ_are_shown() {
+    fn only_changed_fields_are_printed() {
         let mut text = Vec::new();
         let before = json!({"a": 1, "b": {"c": [1], "d": 2}});
         let after = json!({"a": 1, "b": {"c": [1, 2], "e": 3}});

@@ -1,18 +1,18 @@
-//! The parts of a key: kind, namespace, name, and what follows.
+//! Keys of resources, such as `Service/default/shop`.
 
-/// A key of an object, such as `Service/default/shop`.
+/// A parsed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key<'a> {
     pub(super) kind: &'a str,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
-    /// Of a route, the number of its rule; of a listener, its section name.
+    /// The rule number of a route, the section name of a listener.
     pub(super) part: &'a str,
 }
 
 impl<'a> Key<'a> {
-    /// Takes a key apart. What is missing is empty.
-    pub(super) fn of(key: &'a str) -> Self {
+    /// Splits a key. Missing parts are empty.
+    pub(super) fn parse(key: &'a str) -> Self {
         let mut parts = key.splitn(5, '/');
         let mut part = || parts.next().unwrap_or_default();
         Self {
@@ -40,13 +40,13 @@ mod tests {
     use super::Key;
 
     #[test]
-    fn keys_come_apart() {
-        let key = Key::of("HTTPRoute/web/shop/2/Gateway/web/edge/http");
+    fn keys_are_split() {
+        let key = Key::parse("HTTPRoute/web/shop/2/Gateway/web/edge/http");
         assert_eq!(
             (key.kind, key.namespace, key.name, key.part),
             ("HTTPRoute", "web", "shop", "2")
         );
         assert_eq!(key.object(), "HTTPRoute/web/shop");
-        assert_eq!(Key::of("").name, "");
+        assert_eq!(Key::parse("").name, "");
     }
 }

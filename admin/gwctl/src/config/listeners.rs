@@ -1,10 +1,10 @@
-//! `gwctl config listeners`.
+//! `gwctl config listeners`: listeners and whether they are bound.
 
 use admin_types::dump::{Dump, Runtime};
 
 use crate::table::Table;
 
-/// A row for each listener.
+/// One row per listener.
 pub(super) fn table(dump: &Dump) -> Table<7> {
     let mut table = Table::new([
         "GATEWAY", "LISTENER", "ADDRESS", "PORT", "PROTOCOL", "HOSTNAME", "STATUS",
@@ -25,7 +25,7 @@ pub(super) fn table(dump: &Dump) -> Table<7> {
     table
 }
 
-/// Whether the proxy listens there; nothing where the dump does not say.
+/// Whether the proxy is listening; empty where the dump has no runtime section.
 fn status(runtime: Option<&Runtime>, bind: &str) -> String {
     let Some(runtime) = runtime else {
         return String::new();

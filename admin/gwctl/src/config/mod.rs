@@ -1,4 +1,4 @@
-//! `gwctl config`: what is loaded, as trees, tables, YAML and JSON.
+//! `gwctl config`: the loaded configuration as a tree, table, YAML or JSON.
 
 mod all;
 mod backends;
@@ -24,11 +24,11 @@ use crate::table::Table;
 /// Prints a part of the configuration.
 ///
 /// # Errors
-/// It cannot be had or printed.
+/// The dump cannot be read, or the output not written.
 pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
     match &args.part {
         ConfigPart::All { resource, output } => {
-            let scope = Scope::of(source, resource.as_ref())?;
+            let scope = Scope::read(source, resource.as_ref())?;
             all::write(&scope, *output, out)
         }
         ConfigPart::Backends {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
             output,
             all,
         } => {
-            let scope = Scope::of(source, resource.as_ref())?;
+            let scope = Scope::read(source, resource.as_ref())?;
             let rows = backends::rows(&scope, *all);
             list(&rows, backends::table, *output, out)
         }
@@ -55,21 +55,22 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
         }
         ConfigPart::Diff {
             config,
+            unknown_fields,
             port_offset,
-        } => diff::write(config, *port_offset, source, out),
+        } => diff::write(config, *unknown_fields, *port_offset, source, out),
     }
 }
 
-/// Everything that is shown of a dump.
+/// Prints a dump in every format, for the fuzz targets.
 ///
 /// # Errors
-/// It cannot be put into words.
+/// The dump cannot be serialized.
 pub(crate) fn everything(dump: Dump) -> Result<String> {
     let scope = Scope { dump };
     let mut text = Vec::new();
     let out = &mut text;
-    for form in [AllOutput::Short, AllOutput::Yaml, AllOutput::Json] {
-        all::write(&scope, form, out)?;
+    for format in [AllOutput::Short, AllOutput::Yaml, AllOutput::Json] {
+        all::write(&scope, format, out)?;
     }
     let dump = &scope.dump;
     for every in [true, false] {
@@ -79,21 +80,21 @@ pub(crate) fn everything(dump: Dump) -> Result<String> {
     routes::table(&dump.routes).write(out)?;
     policies::table(&dump.policies).write(out)?;
     listeners::table(dump).write(out)?;
-    diff::between(dump, &Dump::default(), out)?;
+    diff::compare(dump, &Dump::default(), out)?;
     Ok(String::from_utf8(text)?)
 }
 
 fn scoped(args: &ListArgs, source: &Source) -> Result<Scope> {
-    Scope::of(source, args.resource.as_ref())
+    Scope::read(source, args.resource.as_ref())
 }
 
 fn list<T: Serialize, const COLUMNS: usize>(
     items: &[T],
     table: impl Fn(&[T]) -> Table<COLUMNS>,
-    form: Output,
+    format: Output,
     out: &mut dyn Write,
 ) -> Result<()> {
-    match form {
+    match format {
         Output::Table => table(items).write(out).map_err(Into::into),
         Output::Yaml => output::yaml(&items, out),
         Output::Json => output::json(&items, out),

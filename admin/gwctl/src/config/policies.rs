@@ -1,4 +1,4 @@
-//! `gwctl config policies`: whom each policy is for, and what it sets.
+//! `gwctl config policies`: the target of each policy and the fields it sets.
 
 use admin_types::dump::{Policy, PolicyTarget};
 use serde_json::Value;
@@ -6,11 +6,11 @@ use serde_json::Value;
 use super::key::Key;
 use crate::table::Table;
 
-/// A row for each policy and target.
+/// One row per policy and target.
 pub(super) fn table(policies: &[Policy]) -> Table<5> {
     let mut table = Table::new(["KIND", "NAMESPACE", "NAME", "TARGET", "SETS"]);
     for policy in policies {
-        let key = Key::of(&policy.key);
+        let key = Key::parse(&policy.key);
         table.row([
             key.kind.to_owned(),
             key.namespace.to_owned(),
@@ -23,7 +23,7 @@ pub(super) fn table(policies: &[Policy]) -> Table<5> {
     table
 }
 
-/// Whom a policy is for.
+/// The target of a policy.
 pub(super) fn target(target: &PolicyTarget) -> String {
     match target {
         PolicyTarget::Gateway { gateway } => format!("Gateway/{gateway}"),
@@ -36,7 +36,7 @@ pub(super) fn target(target: &PolicyTarget) -> String {
     }
 }
 
-/// The fields that a policy sets, by name.
+/// The names of the fields that a policy sets.
 fn fields(policy: &Policy) -> String {
     match serde_json::to_value(&policy.spec) {
         Ok(Value::Object(fields)) => fields.keys().cloned().collect::<Vec<_>>().join(","),

@@ -1,4 +1,4 @@
-//! `gwctl config routes`: the rules, with what they match and where they lead.
+//! `gwctl config routes`: route rules with their matches and backends.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use admin_types::dump::{HttpMatch, MatchKind, PathKind, Route, RouteBackend, Tar
 use super::key::Key;
 use crate::table::Table;
 
-/// A row for each rule on each listener.
+/// One row per rule and listener.
 pub(super) fn table(routes: &[Route]) -> Table<8> {
     let mut table = Table::new([
         "KIND",
@@ -20,7 +20,7 @@ pub(super) fn table(routes: &[Route]) -> Table<8> {
         "BACKENDS",
     ]);
     for route in routes {
-        let key = Key::of(&route.key);
+        let key = Key::parse(&route.key);
         let hostnames = match route.hostnames.as_slice() {
             [] => "*".to_owned(),
             hostnames => hostnames.join(","),
@@ -40,7 +40,7 @@ pub(super) fn table(routes: &[Route]) -> Table<8> {
     table
 }
 
-/// What a rule matches, in short.
+/// The matches of a rule on one line.
 pub(super) fn matches(matches: &[HttpMatch]) -> String {
     let texts: Vec<_> = matches.iter().map(one_match).collect();
     texts.join(" or ")
@@ -68,7 +68,7 @@ fn one_match(rule: &HttpMatch) -> String {
     text
 }
 
-/// Where a rule leads, with weights.
+/// The backends of a rule with their weights.
 pub(super) fn backends(backends: &[RouteBackend]) -> String {
     let texts: Vec<_> = backends.iter().map(backend).collect();
     texts.join(", ")

@@ -1,4 +1,4 @@
-//! A dump, or what of it belongs to the Gateways that are named.
+//! A dump, restricted to the selected Gateways.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,29 @@ use super::key::Key;
 use crate::resource::Resource;
 use crate::source::Source;
 
-/// A dump, cut down to what was asked for.
+/// The part of a dump that the command line selects.
 pub(super) struct Scope {
     pub(super) dump: Dump,
 }
 
 impl Scope {
-    /// All of the source's dump, or the part of the Gateways that are named.
+    /// Reads the dump and restricts it to the selected Gateways.
     ///
     /// # Errors
-    /// It cannot be had, or has no such Gateway.
-    pub(super) fn of(source: &Source, resource: Option<&Resource>) -> Result<Self> {
+    /// The dump cannot be read, or has no such Gateway.
+    pub(super) fn read(source: &Source, resource: Option<&Resource>) -> Result<Self> {
         let dump = source.dump()?;
         Ok(match source.gateways(&dump.binds, resource)? {
             Some(gateways) => Self {
-                dump: cut(dump, &gateways),
+                dump: restrict(dump, &gateways),
             },
             None => Self { dump },
         })
     }
 }
 
-pub(super) fn cut(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
+/// Removes everything that does not belong to the Gateways.
+pub(super) fn restrict(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
     dump.binds.retain(|bind| gateways.contains(&bind.gateway));
     dump.listeners
         .retain(|listener| gateways.contains(&listener.gateway));
@@ -52,7 +53,7 @@ pub(super) fn cut(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
     let routes: BTreeSet<String> = dump
         .routes
         .iter()
-        .map(|route| Key::of(&route.key).object())
+        .map(|route| Key::parse(&route.key).object())
         .collect();
     if let Some(runtime) = &mut dump.runtime {
         let binds: BTreeSet<&str> = dump.binds.iter().map(|it| it.key.as_str()).collect();
@@ -78,7 +79,7 @@ pub(super) fn cut(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
     dump
 }
 
-/// Keys of the services and backends that routes send requests to, mirrors included.
+/// Keys of the services and backends that routes reference, mirrors included.
 pub(super) fn targets(routes: &[Route]) -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     for route in routes {

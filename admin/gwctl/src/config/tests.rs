@@ -2,7 +2,7 @@ use admin_types::dump::{Dump, Runtime};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::scope::{Scope, cut};
+use super::scope::{Scope, restrict};
 use super::{all, everything, listeners};
 use crate::args::AllOutput;
 use crate::resource::{self, Resource};
@@ -10,7 +10,7 @@ use crate::source::decode;
 
 const DUMP: &str = include_str!("../../tests/dump.json");
 
-/// The values within a value, itself first.
+/// The number of values in a document, the root included.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -19,7 +19,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Puts another value into the place of the one at `at`.
+/// Replaces the value with index `at`, in the order of [`count`].
 fn replace(value: &mut Value, at: &mut usize, with: &Value) {
     if *at == 0 {
         *value = with.clone();
@@ -36,7 +36,7 @@ fn replace(value: &mut Value, at: &mut usize, with: &Value) {
     }
 }
 
-fn odd() -> impl Strategy<Value = Value> {
+fn unusual_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(json!(null)),
         Just(json!([])),
@@ -50,23 +50,23 @@ fn odd() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Where the first character stands that steers a terminal.
-fn steers(text: &str) -> Option<usize> {
+/// Index of the first control character.
+fn control_character(text: &str) -> Option<usize> {
     text.find(|c: char| c.is_control() && c != '\n')
 }
 
 #[test]
-fn nothing_in_a_dump_steers_the_terminal() {
+fn control_characters_in_a_dump_are_replaced() {
     let text = DUMP.replace("web", "w\\u001b[2J\\u009b\\u007feb");
     let dump = decode(text.as_bytes(), "dump.json").expect("a dump");
     let shown = everything(dump).expect("text");
     assert!(shown.contains("w?[2J??eb"), "{shown}");
     assert!(shown.contains("w\\u001b[2J\\u009b\\u007feb"), "{shown}");
-    assert_eq!(steers(&shown), None, "{shown:?}");
+    assert_eq!(control_character(&shown), None, "{shown:?}");
 }
 
 #[test]
-fn what_is_saved_reads_back_as_it_was() {
+fn a_saved_dump_reads_back_unchanged() {
     let dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
     let scope = Scope { dump };
     let mut saved = Vec::new();
@@ -75,13 +75,13 @@ fn what_is_saved_reads_back_as_it_was() {
 }
 
 #[test]
-fn nothing_of_other_gateways_is_in_the_part_of_one() {
+fn restricting_a_dump_removes_all_other_gateways() {
     let mut both: Dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
     let shops = DUMP.replace("web", "shops");
     let shops: Dump = decode(shops.as_bytes(), "dump.json").expect("a dump");
     let gateways = resource::gateways(&shops.binds, None, Some("shops"));
     let gateways = gateways.expect("it is loaded").expect("it is named");
-    let alone = cut(shops.clone(), &gateways);
+    let alone = restrict(shops.clone(), &gateways);
     let runtime = both.runtime.as_mut().expect("it is there");
     runtime
         .binds_down
@@ -94,22 +94,26 @@ fn nothing_of_other_gateways_is_in_the_part_of_one() {
     both.workloads.extend(shops.workloads);
     both.services.extend(shops.services);
     both.policies.extend(shops.policies);
-    assert_eq!(cut(both, &gateways), alone);
+    assert_eq!(restrict(both, &gateways), alone);
     assert!(!alone.certificates.is_empty() && !alone.policies.is_empty());
 }
 
 #[test]
-fn gateways_are_named_by_name_and_namespace() {
+fn gateways_are_selected_by_name_and_namespace() {
     let dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
     for (resource, namespace, expected) in [
         (None, None, Ok(None)),
         (None, Some("web"), Ok(Some("web/edge"))),
         (Some("edge"), Some("web"), Ok(Some("web/edge"))),
-        (Some("edge"), None, Err("no Gateway default/edge is loaded")),
+        (
+            Some("edge"),
+            None,
+            Err("Gateway default/edge is not loaded"),
+        ),
         (
             None,
             Some("we"),
-            Err("no Gateway we/* is loaded; there are: web/edge"),
+            Err("Gateway we/* is not loaded; loaded are: web/edge"),
         ),
     ] {
         let resource: Option<Resource> = resource.map(|it: &str| it.parse().expect("a name"));
@@ -125,7 +129,7 @@ fn gateways_are_named_by_name_and_namespace() {
 }
 
 #[test]
-fn a_listener_is_down_or_up_where_the_dump_tells() {
+fn the_status_of_a_listener_is_read_from_the_runtime_section() {
     let mut dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
     let status = |dump: &Dump| {
         let lines = listeners::table(dump).lines();
@@ -141,25 +145,25 @@ fn a_listener_is_down_or_up_where_the_dump_tells() {
 
 proptest! {
     #[test]
-    fn any_value_anywhere_is_shown_or_refused(at in any::<prop::sample::Index>(), with in odd()) {
+    fn a_dump_with_any_value_replaced_is_printed_or_rejected(at in any::<prop::sample::Index>(), with in unusual_value()) {
         let mut value: Value = serde_json::from_str(DUMP).expect("JSON");
         let mut at = at.index(count(&value));
         replace(&mut value, &mut at, &with);
         if let Ok(dump) = decode(value.to_string().as_bytes(), "dump.json") {
             let text = everything(dump).expect("text");
-            prop_assert_eq!(steers(&text), None);
+            prop_assert_eq!(control_character(&text), None);
         }
     }
 
     #[test]
-    fn any_bytes_are_shown_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+    fn a_dump_with_any_byte_changed_is_printed_or_rejected(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let whole = DUMP.trim_end().as_bytes();
         let at = at.index(whole.len());
         let mut bytes = whole.to_vec();
         bytes[at] = byte;
         if let Ok(dump) = decode(&bytes, "dump.json") {
             let text = everything(dump).expect("text");
-            prop_assert_eq!(steers(&text), None);
+            prop_assert_eq!(control_character(&text), None);
         }
         prop_assert!(decode(&whole[..at], "dump.json").is_err());
     }

@@ -1,33 +1,31 @@
-//! Events as they are read: a newer gateway may say what this tool does not know.
+//! Parsed trace events. A newer gateway may send types that this version does not know.
 
 use admin_types::trace::{Event, Severity};
 use serde_json::Value;
 
-/// An event of a trace.
+/// A trace event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Seen {
-    /// One that this tool knows.
+pub(crate) enum TraceEvent {
     Known(Box<Event>),
-    /// One of another version.
-    Unknown(Unknown),
+    /// Of a type that only another version has.
+    Unknown(UnknownEvent),
 }
 
-/// What can be told of an event that is not known.
+/// The fields that events of every type have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Unknown {
-    /// Its type.
+pub(crate) struct UnknownEvent {
+    /// The `type` of the message.
     pub(crate) kind: String,
-    /// When it began, in µs.
+    /// In µs since the start of the request.
     pub(crate) start: u64,
-    /// When it ended, in µs.
+    /// In µs since the start of the request.
     pub(crate) end: u64,
-    /// How good or bad it is.
     pub(crate) severity: Severity,
 }
 
-impl Seen {
-    /// Reads one; nothing where the text is no JSON object.
-    pub(crate) fn read(text: &str) -> Option<Self> {
+impl TraceEvent {
+    /// Parses an event; None where the text is not a JSON object.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Ok(event) = serde_json::from_str(text) {
             return Some(Self::Known(event));
         }
@@ -35,7 +33,7 @@ impl Seen {
         value.is_object().then(|| Self::Unknown(unknown(&value)))
     }
 
-    /// When it began and ended, in µs.
+    /// Start and end, in µs since the start of the request.
     pub(crate) fn time(&self) -> (u64, u64) {
         match self {
             Self::Known(event) => (event.event_start, event.event_end),
@@ -43,7 +41,6 @@ impl Seen {
         }
     }
 
-    /// How good or bad it is.
     pub(crate) fn severity(&self) -> Severity {
         match self {
             Self::Known(event) => event.severity,
@@ -52,11 +49,11 @@ impl Seen {
     }
 }
 
-fn unknown(value: &Value) -> Unknown {
+fn unknown(value: &Value) -> UnknownEvent {
     let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or_default();
     let kind = value.pointer("/message/type").and_then(Value::as_str);
     let severity = value.get("severity").cloned().unwrap_or_default();
-    Unknown {
+    UnknownEvent {
         kind: kind.unwrap_or("an event without a type").to_owned(),
         start: number("eventStart"),
         end: number("eventEnd"),
@@ -68,14 +65,14 @@ fn unknown(value: &Value) -> Unknown {
 mod tests {
     use admin_types::trace::{Message, Severity};
 
-    use super::{Seen, Unknown};
+    use super::{TraceEvent, UnknownEvent};
 
     #[test]
-    fn what_is_known_is_read() {
+    fn a_known_event_is_parsed_despite_unknown_fields() {
         let text = r#"{"eventStart":1,"eventEnd":2,"shard":0,"severity":"warn","novel":1,
             "message":{"type":"retry","retried":true,"reason":"x","novel":{}}}"#;
-        let Some(Seen::Known(event)) = Seen::read(text) else {
-            panic!("it is known");
+        let Some(TraceEvent::Known(event)) = TraceEvent::parse(text) else {
+            panic!("the type is known");
         };
         assert_eq!((event.event_end, event.severity), (2, Severity::Warn));
         assert!(matches!(
@@ -85,22 +82,22 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_says_is_kept_by_its_type() {
+    fn an_event_of_a_newer_version_keeps_its_type() {
         let text =
             r#"{"eventStart":1,"eventEnd":2,"severity":"grave","message":{"type":"rateLimit"}}"#;
-        let expected = Unknown {
+        let expected = UnknownEvent {
             kind: "rateLimit".to_owned(),
             start: 1,
             end: 2,
             severity: Severity::Info,
         };
-        assert_eq!(Seen::read(text), Some(Seen::Unknown(expected)));
+        assert_eq!(TraceEvent::parse(text), Some(TraceEvent::Unknown(expected)));
     }
 
     #[test]
-    fn what_is_no_object_is_no_event() {
+    fn text_that_is_not_a_json_object_is_rejected() {
         for text in ["", "7", "[]", "{", "null"] {
-            assert_eq!(Seen::read(text), None, "{text}");
+            assert_eq!(TraceEvent::parse(text), None, "{text}");
         }
     }
 }

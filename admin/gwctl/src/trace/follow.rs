@@ -1,4 +1,4 @@
-//! Arms a trace, sends the request, and reads what the gateway tells of it. Every wait ends.
+//! Starts a trace, sends the request, and reads the events of the trace. Every wait has a timeout.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,64 +11,68 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use xds::model::GatewayDuration;
 
-use super::event::Seen;
-use super::injected::Injected;
+use super::event::TraceEvent;
+use super::request::TracedRequest;
 use super::sse::{Item, Reader};
 use crate::client::Client;
 use crate::log::escaped;
 
-/// What came of a trace.
+/// The result of a trace.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    /// The events, in their order; at least one.
-    pub(crate) events: Vec<Seen>,
-    /// Why there may be more to tell.
-    pub(crate) trouble: Option<String>,
+pub(crate) struct Trace {
+    /// In order of arrival; at least one.
+    pub(crate) events: Vec<TraceEvent>,
+    /// Why the trace may be incomplete; None where it is complete.
+    pub(crate) incomplete: Option<String>,
 }
 
-/// Takes each event as it comes: its JSON, and what that says.
-pub(crate) type Sink<'a> = &'a mut dyn FnMut(&str, &Seen) -> Result<()>;
+/// Receives each event as it arrives, as JSON and parsed.
+pub(crate) type Sink<'a> = &'a mut dyn FnMut(&str, &TraceEvent) -> Result<()>;
 
-/// Traces a request of ours, or the next one of anybody.
+/// Traces `request`, or the next request of any client where there is none.
 ///
 /// # Errors
-/// The gateway cannot be asked, or saw no request in time.
-pub(crate) fn follow(client: &Client, request: Option<Injected>, sink: Sink<'_>) -> Result<Told> {
+/// The gateway is unreachable, or received no such request in time.
+pub(crate) fn follow(
+    client: &Client,
+    request: Option<TracedRequest>,
+    sink: Sink<'_>,
+) -> Result<Trace> {
     client.block_on(async {
-        let mut stream = Stream::armed(client, request.as_ref()).await?;
-        let until = Instant::now() + client.timeout();
+        let mut stream = Stream::open(client, request.as_ref()).await?;
+        let deadline = Instant::now() + client.timeout();
         let sending = match request {
             None => None,
             Some(request) => {
-                let connection = timeout_at(until, request.connect()).await;
+                let connection = timeout_at(deadline, request.connect()).await;
                 let connection = connection.map_err(|_| request.unreachable())??;
                 Some(tokio::spawn(request.send(connection)))
             }
         };
-        let mut following = Following {
-            told: Told::default(),
-            answer: Answer::Coming,
-            until,
+        let mut follower = Follower {
+            trace: Trace::default(),
+            response: ResponseState::Pending,
+            deadline,
         };
-        following.run(&mut stream, sending, sink).await?;
-        following.end(client.timeout())
+        follower.run(&mut stream, sending, sink).await?;
+        follower.finish(client.timeout())
     })
 }
 
-/// What is known of the answer to our own request.
-enum Answer {
-    Coming,
-    Came(StatusCode),
+/// The state of the response to our own request.
+enum ResponseState {
+    Pending,
+    Received(StatusCode),
     Failed(anyhow::Error),
 }
 
-struct Following {
-    told: Told,
-    answer: Answer,
-    until: Instant,
+struct Follower {
+    trace: Trace,
+    response: ResponseState,
+    deadline: Instant,
 }
 
-impl Following {
+impl Follower {
     async fn run(
         &mut self,
         stream: &mut Stream,
@@ -84,86 +88,91 @@ impl Following {
             };
             tokio::select! {
                 biased;
-                item = timeout_at(self.until, stream.next()) => match item {
+                item = timeout_at(self.deadline, stream.next()) => match item {
                     Ok(Ok(Some(Item::Data(text)))) => self.event(&text, sink)?,
                     Ok(Ok(Some(Item::Comment(_)))) => {}
                     Ok(Ok(None)) => return Ok(()),
-                    Ok(Err(error)) if self.told.events.is_empty() => return Err(error),
+                    Ok(Err(error)) if self.trace.events.is_empty() => return Err(error),
                     Ok(Err(error)) => {
-                        self.told.trouble = Some(format!("{error:#}"));
+                        self.trace.incomplete = Some(format!("{error:#}"));
                         return Ok(());
                     }
                     Err(_) => {
-                        self.told.trouble = Some(LATE.to_owned());
+                        self.trace.incomplete = Some(TIMED_OUT.to_owned());
                         return Ok(());
                     }
                 },
-                answer = sent => {
+                response = sent => {
                     sending = None;
-                    self.answered(answer.context("the request could not be sent")?);
+                    self.record_response(response.context("the request could not be sent")?);
                 }
             }
         }
     }
 
     fn event(&mut self, text: &str, sink: Sink<'_>) -> Result<()> {
-        let Some(seen) = Seen::read(text) else {
-            bail!("what the gateway sends is no trace; is it an admin server?");
+        let Some(event) = TraceEvent::parse(text) else {
+            bail!("the response is not a trace; is it the address of an admin server?");
         };
-        if self.told.events.len() >= EVENTS {
-            bail!("the trace of one request has more than {EVENTS} events; is it an admin server?");
+        if self.trace.events.len() >= MAX_EVENTS {
+            bail!(
+                "the trace of one request has more than {MAX_EVENTS} events; is it the address of \
+                 an admin server?"
+            );
         }
-        // Only between the tokens of JSON can there be a line's end.
-        sink(&text.replace('\n', " "), &seen)?;
-        self.told.events.push(seen);
+        // JSON strings contain no raw line feeds, so this changes white space between tokens only.
+        sink(&text.replace('\n', " "), &event)?;
+        self.trace.events.push(event);
         Ok(())
     }
 
-    /// Once the answer is there, so is what there is to tell.
-    fn answered(&mut self, answer: Result<StatusCode>) {
-        self.until = self.until.min(Instant::now() + STRAGGLERS);
-        self.answer = match answer {
-            Ok(status) => Answer::Came(status),
-            Err(error) => Answer::Failed(error),
+    /// After the response, only the trace's last events are still to come.
+    fn record_response(&mut self, response: Result<StatusCode>) {
+        self.deadline = self.deadline.min(Instant::now() + LAST_EVENTS_TIMEOUT);
+        self.response = match response {
+            Ok(status) => ResponseState::Received(status),
+            Err(error) => ResponseState::Failed(error),
         };
     }
 
-    /// A trace without events is none.
-    fn end(self, timeout: Duration) -> Result<Told> {
-        if !self.told.events.is_empty() {
-            return Ok(self.told);
+    /// A trace without events is an error.
+    fn finish(self, timeout: Duration) -> Result<Trace> {
+        if !self.trace.events.is_empty() {
+            return Ok(self.trace);
         }
-        match self.answer {
-            Answer::Coming => bail!(
-                "the gateway saw no such request within {timeout:?}; give it longer with --timeout"
+        match self.response {
+            ResponseState::Pending => bail!(
+                "the gateway received no matching request within {timeout:?}; set a longer timeout \
+                 with --timeout"
             ),
-            Answer::Failed(error) => Err(error),
-            Answer::Came(status) if REFUSALS.contains(&status.as_u16()) => bail!(
-                "the answer came ({status}), and no trace: a gateway may refuse such a request before it \
-                 is traced. If it was this one, gateway_refused_total in its metrics counts it by \
-                 reason; if not, is the port one of its listeners'? `gwctl config listeners` shows them"
-            ),
-            Answer::Came(status) => bail!(
-                "the answer came ({status}), but not from this gateway: is the port one of its \
-                 listeners'? `gwctl config listeners` shows them"
+            ResponseState::Failed(error) => Err(error),
+            ResponseState::Received(status) if EARLY_REJECTIONS.contains(&status.as_u16()) => {
+                bail!(
+                    "got a response ({status}) but no trace: a gateway rejects malformed requests before \
+                 tracing starts. If this gateway rejected it, gateway_refused_total in its metrics \
+                 counts it by reason; otherwise check the port against `gwctl config listeners`"
+                )
+            }
+            ResponseState::Received(status) => bail!(
+                "got a response ({status}), but not from this gateway; check the port against \
+                 `gwctl config listeners`"
             ),
         }
     }
 }
 
-const LATE: &str = "the trace did not end in time, so there may be more to tell; give it longer with \
-    --timeout";
+const TIMED_OUT: &str = "timed out before the end of the trace, which may be incomplete; set a longer \
+    timeout with --timeout";
 
-/// What a gateway answers where it refuses a request for its form or size, before it looks for a
-/// route.
-const REFUSALS: [u16; 7] = [400, 408, 413, 414, 417, 431, 501];
+/// Statuses with which a gateway rejects a request for its syntax or size, before routing it.
+const EARLY_REJECTIONS: [u16; 7] = [400, 408, 413, 414, 417, 431, 501];
 
-/// More than one request can have: 10 000 events.
-const EVENTS: usize = 10_000;
-/// Between the answer's end and that of its trace, which takes another way: 2 s.
-const STRAGGLERS: Duration = Duration::from_secs(2);
+/// Limit of events per request: 10 000.
+const MAX_EVENTS: usize = 10_000;
+/// Wait for the end of the trace after the response, which arrives on another connection: 2 s.
+const LAST_EVENTS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the gateway says.
+/// The event stream of `/debug/trace`.
 struct Stream {
     body: Incoming,
     reader: Reader,
@@ -171,8 +180,8 @@ struct Stream {
 }
 
 impl Stream {
-    /// A trace that is armed on every shard.
-    async fn armed(client: &Client, request: Option<&Injected>) -> Result<Self> {
+    /// Opens the stream and waits until every shard traces.
+    async fn open(client: &Client, request: Option<&TracedRequest>) -> Result<Self> {
         let path = path(client.timeout(), request);
         let ready = async {
             let body = client.stream(&path).await?;
@@ -187,12 +196,12 @@ impl Stream {
                     return Ok(stream);
                 }
             }
-            bail!("the gateway ended the trace before it began; is it shutting down?")
+            bail!("the gateway closed the trace before it started; is it shutting down?")
         };
-        let armed = timeout_at(Instant::now() + client.timeout(), ready).await;
-        armed.map_err(|_| {
+        let opened = timeout_at(Instant::now() + client.timeout(), ready).await;
+        opened.map_err(|_| {
             anyhow!(
-                "the gateway was not ready to trace within {:?}; give it longer with --timeout",
+                "the gateway did not start the trace within {:?}; set a longer timeout with --timeout",
                 client.timeout()
             )
         })?
@@ -206,20 +215,22 @@ impl Stream {
             let Some(frame) = self.body.frame().await else {
                 return Ok(None);
             };
-            let frame = frame.context("the trace broke off")?;
+            let frame = frame.context("the connection to the gateway was lost during the trace")?;
             let mut items = Vec::new();
             let read = self
                 .reader
                 .feed(frame.data_ref().map_or(&[], |it| it), &mut items);
-            read.map_err(|_| anyhow!("an event is longer than 4 MiB; is it an admin server?"))?;
+            read.map_err(|_| {
+                anyhow!("an event is longer than 4 MiB; is it the address of an admin server?")
+            })?;
             self.items.extend(items);
         }
     }
 }
 
-/// Where the trace is; the gateway forgets it when nobody waits for it any more.
-fn path(timeout: Duration, request: Option<&Injected>) -> String {
-    let timeout = GatewayDuration(timeout.min(DAY));
+/// Path of the trace, with our timeout, after which the gateway ends it.
+fn path(timeout: Duration, request: Option<&TracedRequest>) -> String {
+    let timeout = GatewayDuration(timeout.min(MAX_TRACE_TIMEOUT));
     match request {
         None => format!("/debug/trace?timeout={timeout}"),
         Some(request) => {
@@ -229,5 +240,5 @@ fn path(timeout: Duration, request: Option<&Injected>) -> String {
     }
 }
 
-/// The longest trace of a gateway.
-const DAY: Duration = Duration::from_hours(24);
+/// The gateway's limit for the timeout of a trace: 24 h.
+const MAX_TRACE_TIMEOUT: Duration = Duration::from_hours(24);

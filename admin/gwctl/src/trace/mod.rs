@@ -1,16 +1,16 @@
-//! `gwctl trace`: sends a request, and shows why it went where it went.
+//! `gwctl trace`: sends a request, or waits for one, and shows how the gateway routed it.
 //!
-//! `follow` does the I/O, `event` reads what comes, `report` makes text of it, and `plain` and
-//! `screen` show that text: the one to a file or pipe, the other in a terminal.
+//! `follow` does the I/O, `event` parses the events, `report` formats them; `plain` writes the report
+//! to a file or pipe, and `screen` displays it in a terminal.
 
 mod event;
 mod follow;
-mod injected;
 mod plain;
 mod report;
+mod request;
 mod screen;
-mod secure;
 mod sse;
+mod tls;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write};
@@ -19,15 +19,15 @@ use std::process::ExitCode;
 use admin_types::dump::Bind;
 use anyhow::{Result, bail};
 
-use self::event::Seen;
-use self::injected::Injected;
+use self::event::TraceEvent;
 use self::report::Report;
+use self::request::TracedRequest;
 use self::sse::{Item, Reader};
 use crate::args::TraceArgs;
 use crate::output::{escaped, shown};
 use crate::source::Source;
 
-/// Traces a request, and fails where the trace is not whole.
+/// Traces a request and prints the trace; exits with failure where it is incomplete.
 ///
 /// # Errors
 /// There is no trace.
@@ -35,41 +35,44 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
     let client = source.server()?;
     let binds = source.binds(args.resource.as_ref())?;
     if let (Some(binds), Some(port)) = (binds, args.port) {
-        check(&binds, port)?;
+        check_port(&binds, port)?;
     }
     let request = if let (Some(url), Some(port)) = (&args.url, args.port) {
-        Some(Injected::of(args, url, &client, port)?)
+        Some(TracedRequest::new(args, url, &client, port)?)
     } else {
-        eprintln!("waiting {:?} for the next request …", client.timeout());
+        eprintln!(
+            "waiting up to {:?} for the next request …",
+            client.timeout()
+        );
         None
     };
-    let trouble = if args.raw {
-        let mut print = |json: &str, _: &Seen| Ok(writeln!(out, "{}", escaped(json))?);
-        follow::follow(&client, request, &mut print)?.trouble
+    let incomplete = if args.raw {
+        let mut print = |json: &str, _: &TraceEvent| Ok(writeln!(out, "{}", escaped(json))?);
+        follow::follow(&client, request, &mut print)?.incomplete
     } else if has_screen() {
         screen::show(move |sink| follow::follow(&client, request, sink))?
     } else {
-        let told = follow::follow(&client, request, &mut |_, _| Ok(()))?;
-        plain::write(&Report::of(&told.events), out)?;
-        told.trouble
+        let trace = follow::follow(&client, request, &mut |_, _| Ok(()))?;
+        plain::write(&Report::new(&trace.events), out)?;
+        trace.incomplete
     };
-    Ok(match trouble {
+    Ok(match incomplete {
         None => ExitCode::SUCCESS,
-        Some(trouble) => {
-            eprintln!("error: {trouble}");
+        Some(reason) => {
+            eprintln!("error: {reason}");
             ExitCode::FAILURE
         }
     })
 }
 
-/// Whether there is a terminal to draw on, and keys to press.
+/// Whether stdin and stdout are a terminal that can be drawn on.
 fn has_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     !is_dumb && io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
-/// Whether the Gateway that is named has the port, so that the request is not sent to another one.
-fn check(binds: &[Bind], port: u16) -> Result<()> {
+/// Checks that the selected Gateway owns the port, so that the request is not sent to another one.
+fn check_port(binds: &[Bind], port: u16) -> Result<()> {
     if binds.iter().any(|bind| bind.port == port) {
         return Ok(());
     }
@@ -78,27 +81,28 @@ fn check(binds: &[Bind], port: u16) -> Result<()> {
     let ports: BTreeSet<u16> = binds.iter().map(|bind| bind.port).collect();
     let ports: Vec<_> = ports.iter().map(u16::to_string).collect();
     bail!(
-        "Gateway {} has no listener on port {port}, but on {}",
+        "Gateway {} has no listener on port {port}; its ports are {}",
         shown(&gateways),
         ports.join(", ")
     )
 }
 
-/// Everything that is shown of a trace that a gateway sends in pieces of this size: as text, and raw.
-pub(crate) fn everything(bytes: &[u8], piece: usize) -> String {
+/// Formats a trace that arrives in chunks of this size, as text and raw, for the fuzz targets.
+pub(crate) fn everything(bytes: &[u8], chunk: usize) -> String {
     let (mut reader, mut items) = (Reader::default(), Vec::new());
-    for piece in bytes.chunks(piece.max(1)) {
-        if reader.feed(piece, &mut items).is_err() {
+    for chunk in bytes.chunks(chunk.max(1)) {
+        if reader.feed(chunk, &mut items).is_err() {
             break;
         }
     }
     let events = items.iter().filter_map(|item| match item {
-        Item::Data(text) => Some((text, Seen::read(text)?)),
+        Item::Data(text) => Some((text, TraceEvent::parse(text)?)),
         Item::Comment(_) => None,
     });
-    let (raw, seen): (Vec<_>, Vec<_>) = events.map(|(text, seen)| (escaped(text), seen)).unzip();
+    let (raw, events): (Vec<_>, Vec<_>) =
+        events.map(|(text, event)| (escaped(text), event)).unzip();
     let mut text = Vec::new();
-    // Memory takes everything.
-    let _ = plain::write(&Report::of(&seen), &mut text);
+    // Writing to memory is infallible.
+    let _ = plain::write(&Report::new(&events), &mut text);
     String::from_utf8_lossy(&text).into_owned() + &raw.join("\n")
 }

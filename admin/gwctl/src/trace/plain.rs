@@ -1,4 +1,4 @@
-//! A trace as text, for files, pipes and terminals that can do no more.
+//! A trace as plain text, for files, pipes and dumb terminals.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::report::Report;
 
-/// Writes the sections one below the other.
+/// Writes all sections.
 ///
 /// # Errors
-/// `out` takes no more.
+/// Writing failed.
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     for (number, section) in report.sections.iter().enumerate() {
         if number > 0 {

@@ -1,7 +1,7 @@
-//! A trace in a terminal: one section at a time, drawn as it comes, and keys to go about in it.
+//! The terminal UI of a trace: one section at a time, updated as events arrive.
 //!
-//! What is drawn depends on [`View`] alone; [`show`] has the terminal and its keys. The trace is
-//! followed on a thread of its own, so that a key is answered whatever the gateway does.
+//! Drawing depends on [`View`] only; [`show`] owns the terminal and reads keys. The trace is followed
+//! on a thread of its own, so that the UI responds whatever the gateway does.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -14,64 +14,68 @@ use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize as _};
-use ratatui::text::{Line as Drawn, Span};
+use ratatui::text::{Line as StyledLine, Span};
 use ratatui::widgets::{Block, Paragraph, Tabs};
 
-use super::event::Seen;
-use super::follow::{Sink, Told};
+use super::event::TraceEvent;
+use super::follow::{Sink, Trace};
 use super::report::{Line, Report, Tone};
 
-/// Shows what `follow` tells, until the user has seen enough. Why there may be more to tell.
+/// Shows the trace that `follow` yields, until the user quits. Returns why it may be incomplete.
 ///
 /// # Errors
-/// There is nothing to show, or the terminal fails.
+/// There is no trace, or the terminal cannot be used.
 pub(super) fn show(
-    follow: impl FnOnce(Sink<'_>) -> Result<Told> + Send + 'static,
+    follow: impl FnOnce(Sink<'_>) -> Result<Trace> + Send + 'static,
 ) -> Result<Option<String>> {
     let (sender, events) = mpsc::channel();
-    let following = thread::spawn(move || {
-        follow(&mut |_, seen| {
-            let sent = sender.send(seen.clone());
-            sent.context("the user has left")
+    let follower = thread::spawn(move || {
+        follow(&mut |_, event| {
+            let sent = sender.send(event.clone());
+            sent.context("the user has quit")
         })
     });
-    // A gateway that cannot be asked is an error on the terminal as it is.
+    // Where there is no event, the error is printed without switching to the UI.
     let Ok(first) = events.recv() else {
-        return Ok(end(following)?.trouble);
+        return Ok(join(follower)?.incomplete);
     };
-    let mut view = View::of(vec![first]);
-    let mut terminal = ratatui::try_init().context("the terminal cannot be drawn on")?;
+    let mut view = View::new(vec![first]);
+    let mut terminal = ratatui::try_init().context("cannot initialize the terminal")?;
     let shown = run(&mut terminal, &mut view, &events);
     ratatui::restore();
-    shown.context("the terminal failed")?;
-    if view.state == State::Following {
-        // The user has left before its end, and has seen what there was.
+    shown.context("terminal error")?;
+    if view.state == State::Streaming {
+        // The user quit before the end of the trace: it is incomplete by choice.
         return Ok(None);
     }
-    Ok(end(following)?.trouble)
+    Ok(join(follower)?.incomplete)
 }
 
-fn end(following: JoinHandle<Result<Told>>) -> Result<Told> {
-    let ended = following.join();
-    ended.unwrap_or_else(|_| {
+fn join(follower: JoinHandle<Result<Trace>>) -> Result<Trace> {
+    let joined = follower.join();
+    joined.unwrap_or_else(|_| {
         Err(anyhow!(
             "the trace panicked; please report the message above"
         ))
     })
 }
 
-/// Draws whenever there is something new, until the user leaves.
-fn run(terminal: &mut DefaultTerminal, view: &mut View, events: &Receiver<Seen>) -> io::Result<()> {
+/// Redraws on every change, until the user quits.
+fn run(
+    terminal: &mut DefaultTerminal,
+    view: &mut View,
+    events: &Receiver<TraceEvent>,
+) -> io::Result<()> {
     loop {
         terminal.draw(|frame| view.draw(frame))?;
-        while !view.take(events) {
-            if !event::poll(LOOK)? {
+        while !view.receive(events) {
+            if !event::poll(POLL_INTERVAL)? {
                 continue;
             }
-            // Any other event, such as a new size, is a reason to draw.
+            // Any other event, such as a resize, needs a redraw.
             if let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
-                && view.press(key) == After::Quit
+                && view.press(key) == Action::Quit
             {
                 return Ok(());
             }
@@ -80,97 +84,99 @@ fn run(terminal: &mut DefaultTerminal, view: &mut View, events: &Receiver<Seen>)
     }
 }
 
-/// Between two looks for new events: 50 ms, which the eye takes for at once.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of checking for new events: 50 ms, which is perceived as immediate.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a key leads to.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum After {
-    Stay,
+enum Action {
+    Continue,
     Quit,
 }
 
-/// Whether there is more to come.
+/// Whether more events may arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Following,
-    Over,
+    Streaming,
+    Finished,
 }
 
-/// What is shown of a trace.
+/// The state of the UI.
 struct View {
-    events: Vec<Seen>,
+    events: Vec<TraceEvent>,
     report: Report,
     state: State,
+    /// Index of the visible section.
     section: usize,
-    /// Lines and columns that are scrolled over.
+    /// Vertical scroll offset, in lines.
     down: u16,
+    /// Horizontal scroll offset, in columns.
     right: u16,
-    /// How far down there is anything, as of the last drawing.
-    deepest: u16,
+    /// Largest vertical offset, as of the last drawing.
+    max_down: u16,
 }
 
 impl View {
-    fn of(events: Vec<Seen>) -> Self {
+    fn new(events: Vec<TraceEvent>) -> Self {
         Self {
-            report: Report::of(&events),
+            report: Report::new(&events),
             events,
-            state: State::Following,
+            state: State::Streaming,
             section: 0,
             down: 0,
             right: 0,
-            deepest: 0,
+            max_down: 0,
         }
     }
 
-    /// Takes what has come meanwhile. Whether it is another picture now.
-    fn take(&mut self, events: &Receiver<Seen>) -> bool {
+    /// Adds the events that have arrived. Returns whether a redraw is needed.
+    fn receive(&mut self, events: &Receiver<TraceEvent>) -> bool {
         let (known, state) = (self.events.len(), self.state);
         loop {
             match events.try_recv() {
-                Ok(seen) => self.events.push(seen),
+                Ok(event) => self.events.push(event),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
-                    self.state = State::Over;
+                    self.state = State::Finished;
                     break;
                 }
             }
         }
-        let is_more = self.events.len() > known;
-        if is_more {
-            self.report = Report::of(&self.events);
+        let has_grown = self.events.len() > known;
+        if has_grown {
+            self.report = Report::new(&self.events);
         }
-        is_more || self.state != state
+        has_grown || self.state != state
     }
 
-    fn press(&mut self, key: KeyEvent) -> After {
+    fn press(&mut self, key: KeyEvent) -> Action {
         let is_interrupt =
             key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            _ if is_interrupt => return After::Quit,
-            KeyCode::Char('q') | KeyCode::Esc => return After::Quit,
-            KeyCode::Right | KeyCode::Tab => self.turn_to(self.section + 1),
+            _ if is_interrupt => return Action::Quit,
+            KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
+            KeyCode::Right | KeyCode::Tab => self.select_section(self.section + 1),
             KeyCode::Left | KeyCode::BackTab => {
-                self.turn_to(self.section + self.report.sections.len() - 1);
+                self.select_section(self.section + self.report.sections.len() - 1);
             }
             KeyCode::Down => self.scroll(1),
             KeyCode::Up => self.scroll(-1),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(PAGE),
-            KeyCode::PageUp => self.scroll(-PAGE),
-            KeyCode::Char('>') => self.right = self.right.saturating_add(ASIDE),
-            KeyCode::Char('<') => self.right = self.right.saturating_sub(ASIDE),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(PAGE_LINES),
+            KeyCode::PageUp => self.scroll(-PAGE_LINES),
+            KeyCode::Char('>') => self.right = self.right.saturating_add(SCROLL_COLUMNS),
+            KeyCode::Char('<') => self.right = self.right.saturating_sub(SCROLL_COLUMNS),
             _ => {}
         }
-        After::Stay
+        Action::Continue
     }
 
-    fn turn_to(&mut self, section: usize) {
+    fn select_section(&mut self, section: usize) {
         self.section = section % self.report.sections.len();
         (self.down, self.right) = (0, 0);
     }
 
     fn scroll(&mut self, lines: i16) {
-        self.down = self.down.saturating_add_signed(lines).min(self.deepest);
+        self.down = self.down.saturating_add_signed(lines).min(self.max_down);
     }
 
     fn draw(&mut self, frame: &mut Frame<'_>) {
@@ -181,20 +187,20 @@ impl View {
             Constraint::Length(1),
         ];
         let [title, tabs, body, keys] = Layout::vertical(rows).areas(frame.area());
-        frame.render_widget(drawn(&self.report.title).bold(), title);
+        frame.render_widget(styled(&self.report.title).bold(), title);
         let names = self.report.sections.iter().map(|section| section.title);
         let names = Tabs::new(names).select(self.section).divider("│");
         frame.render_widget(names.highlight_style(Modifier::REVERSED), tabs);
         self.draw_body(frame, body);
         let style = Style::new().fg(Color::DarkGray);
         let [keys, state] =
-            Layout::horizontal([Constraint::Min(0), Constraint::Length(STATE)]).areas(keys);
+            Layout::horizontal([Constraint::Min(0), Constraint::Length(STATE_COLUMNS)]).areas(keys);
         frame.render_widget(Span::styled(KEYS, style), keys);
-        let said = match self.state {
-            State::Following => "more to come …",
-            State::Over => "",
+        let text = match self.state {
+            State::Streaming => "receiving …",
+            State::Finished => "",
         };
-        frame.render_widget(Span::styled(said, Color::Yellow), state);
+        frame.render_widget(Span::styled(text, Color::Yellow), state);
     }
 
     fn draw_body(&mut self, frame: &mut Frame<'_>, area: Rect) {
@@ -203,19 +209,19 @@ impl View {
         };
         let inside = area.height.saturating_sub(2);
         let lines = u16::try_from(section.lines.len()).unwrap_or(u16::MAX);
-        self.deepest = lines.saturating_sub(inside);
-        self.down = self.down.min(self.deepest);
-        let text: Vec<_> = section.lines.iter().map(drawn).collect();
+        self.max_down = lines.saturating_sub(inside);
+        self.down = self.down.min(self.max_down);
+        let text: Vec<_> = section.lines.iter().map(styled).collect();
         let mut block = Block::bordered();
-        if self.deepest > self.down {
-            block = block.title_bottom(format!(" {} more below ", self.deepest - self.down));
+        if self.max_down > self.down {
+            block = block.title_bottom(format!(" {} more below ", self.max_down - self.down));
         }
         let text = Paragraph::new(text).scroll((self.down, self.right));
         frame.render_widget(text.block(block), area);
     }
 }
 
-fn drawn(line: &Line) -> Drawn<'_> {
+fn styled(line: &Line) -> StyledLine<'_> {
     let style = match line.tone {
         Tone::Heading => Style::new().add_modifier(Modifier::BOLD),
         Tone::Plain => Style::new(),
@@ -224,16 +230,16 @@ fn drawn(line: &Line) -> Drawn<'_> {
         Tone::Bad => Style::new().fg(Color::Red),
         Tone::Faint => Style::new().fg(Color::DarkGray),
     };
-    Drawn::styled(line.text.as_str(), style)
+    StyledLine::styled(line.text.as_str(), style)
 }
 
 const KEYS: &str = " ←/→ tab: section   ↑/↓ space: scroll   </>: sideways   q: quit";
-/// Columns for what is said of the trace as such.
-const STATE: u16 = 16;
-/// Lines that a page key scrolls over.
-const PAGE: i16 = 10;
-/// Columns that a sideways key scrolls over.
-const ASIDE: u16 = 8;
+/// Width of the trace's state, in columns.
+const STATE_COLUMNS: u16 = 16;
+/// Lines that a page key scrolls.
+const PAGE_LINES: i16 = 10;
+/// Columns that `<` and `>` scroll.
+const SCROLL_COLUMNS: u16 = 8;
 
 #[cfg(test)]
 mod tests;

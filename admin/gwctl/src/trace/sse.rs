@@ -1,27 +1,27 @@
-//! Server-sent events: bytes in, comments and data out. It does no I/O.
+//! Parser of server-sent events: bytes in, comments and data out. It does no I/O.
 
-/// What a stream says.
+/// A parsed part of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Item {
-    /// A line for nobody in particular, such as `ready`.
+    /// A comment line, such as `ready` or `keepalive`.
     Comment(String),
     /// The data of an event.
     Data(String),
 }
 
-/// A line or event that is longer than any of a trace.
+/// A line or event exceeds the limit of 4 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// A stream that is being read.
+/// An incremental parser.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     line: Vec<u8>,
     data: String,
-    ends: LineEnd,
+    line_end: LineEnd,
 }
 
-/// Whether the last byte was a carriage return, of which a line feed is part.
+/// Whether the last byte was a carriage return; a line feed after it belongs to the same line end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum LineEnd {
     #[default]
@@ -30,23 +30,23 @@ enum LineEnd {
 }
 
 impl Reader {
-    /// Takes bytes as they come, and adds what they complete to `items`.
+    /// Parses more bytes, and appends the items they complete.
     ///
     /// # Errors
-    /// What comes is longer than any event.
+    /// A line or event exceeds the limit.
     pub(crate) fn feed(&mut self, bytes: &[u8], items: &mut Vec<Item>) -> Result<(), TooLong> {
         for &byte in bytes {
-            let last = std::mem::take(&mut self.ends);
+            let last = std::mem::take(&mut self.line_end);
             match byte {
                 b'\n' if last == LineEnd::Return => {}
                 b'\n' => self.end_line(items),
                 b'\r' => {
-                    self.ends = LineEnd::Return;
+                    self.line_end = LineEnd::Return;
                     self.end_line(items);
                 }
                 other => self.line.push(other),
             }
-            if self.line.len() + self.data.len() > EVENT_BYTES {
+            if self.line.len() + self.data.len() > MAX_EVENT_BYTES {
                 return Err(TooLong);
             }
         }
@@ -72,20 +72,20 @@ impl Reader {
                 }
                 self.data.push_str(value);
             }
-            // Other fields mean nothing here.
+            // Other fields are not used in traces.
             _ => {}
         }
     }
 }
 
-/// Larger than any event: 4 MiB.
-const EVENT_BYTES: usize = 4 << 20;
+/// Limit of an event: 4 MiB.
+const MAX_EVENT_BYTES: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::{EVENT_BYTES, Item, Reader, TooLong};
+    use super::{Item, MAX_EVENT_BYTES, Reader, TooLong};
 
     fn read(pieces: &[&[u8]]) -> Vec<Item> {
         let (mut reader, mut items) = (Reader::default(), Vec::new());
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_data_come_out() {
+    fn comments_and_data_are_parsed() {
         let text = b": ready\r\n\r\ndata: {\"a\":\ndata: 1}\n\nevent: x\ndata:y\r\r: keepalive\n\ndata: cut";
         let expected = [
             Item::Comment("ready".to_owned()),
@@ -108,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_too_long() {
+    fn an_endless_line_is_rejected() {
         let (mut reader, mut items) = (Reader::default(), Vec::new());
-        let endless = vec![b'x'; EVENT_BYTES + 1];
+        let endless = vec![b'x'; MAX_EVENT_BYTES + 1];
         assert_eq!(reader.feed(&endless, &mut items), Err(TooLong));
     }
 
     proptest! {
         #[test]
-        fn it_does_not_matter_where_bytes_are_cut(
+        fn the_result_does_not_depend_on_chunk_boundaries(
             text in "(:|data: ?|x|é|\r|\n){0,60}",
             at in any::<prop::sample::Index>(),
         ) {

@@ -1,10 +1,8 @@
-//! Which code runs: the kernel's [timer](timers) of each thread's CPU time sends it SIGPROF, and the
-//! handler notes the thread's stack. Time in the kernel counts for the system call that it was spent
-//! in.
+//! The sampler of CPU profiles: a kernel [timer](timers) of each thread's CPU time sends it SIGPROF, and
+//! the signal handler records the thread's stack. Kernel time is attributed to the system call.
 //!
-//! The handler runs on shards, between any two instructions: it allocates nothing and takes no lock
-//! that it would have to wait for. It leaves samples in [lanes](Lane), from which they are collected
-//! while the profile is being made.
+//! The handler can interrupt a shard at any instruction: it does not allocate, and only ever tries
+//! locks. It puts samples into [lanes](Lane), from which they are collected during the profile.
 
 #![expect(unsafe_code, reason = "sigaction(2) and a signal's handler")]
 
@@ -25,13 +23,13 @@ use std::time::Duration;
 use thiserror::Error;
 
 use self::timers::Timers;
-use self::walk::{Desk, Walker};
+use self::walk::{WalkState, Walker};
 use crate::limits::CPU_FRAMES;
 
-/// A stack that was running when a timer went off.
+/// A stack that a timer interrupted.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
-    /// How often the timer went off: what ran before it was looked at is taken for this too.
+    /// Number of timer expirations that this sample stands for.
     pub(super) times: u64,
     /// The thread's name, padded with zeros.
     thread: [u8; THREAD_NAME_BYTES],
@@ -43,48 +41,49 @@ pub(super) struct Sample {
 const THREAD_NAME_BYTES: usize = 16;
 
 impl Sample {
-    /// The name of the thread that ran.
+    /// The name of the thread.
     pub(super) fn thread(&self) -> String {
         let end = self.thread.iter().position(|&byte| byte == 0);
         let name = &self.thread[..end.unwrap_or(THREAD_NAME_BYTES)];
         String::from_utf8_lossy(name).into_owned()
     }
 
-    /// Where each of its functions goes on, the innermost first: return addresses, and what stands
-    /// for one in the innermost function.
+    /// Return addresses, the innermost first. The first is the interrupted instruction, adjusted to look
+    /// like a return address.
     pub(super) fn addresses(&self) -> &[usize] {
         &self.addresses[..self.depth]
     }
 }
 
-/// What kept samples from being taken.
+/// Sampling cannot be started.
 #[derive(Debug, Error)]
 pub(super) enum SamplerError {
-    /// There is one handler of the signal in a process.
-    #[error("samples are being taken already")]
+    /// Another profile is being recorded.
+    #[error("sampling is already active")]
     Busy,
-    /// The kernel refused.
+    /// The kernel does not allow it.
     #[error(transparent)]
     Refused(#[from] io::Error),
 }
 
-/// Samples that are being taken. Dropped, that ends.
+/// Active sampling. Dropping it stops sampling.
 pub(super) struct Sampling {
     sampler: &'static Sampler,
-    /// None once it has ended.
+    /// None after [`Self::end`].
     timers: Option<Timers>,
 }
 
 impl Sampling {
-    /// Begins to take a sample each time that a thread has used up `interval` of CPU time.
+    /// Starts taking a sample whenever a thread has used `interval` of CPU time.
     ///
     /// # Errors
-    /// Somebody else does, or the kernel refuses timers, their signal, or to copy stacks.
+    /// Sampling is active already, or the kernel does not allow timers, the signal handler or reading
+    /// stacks.
     pub(super) fn start(interval: Duration) -> Result<Self, SamplerError> {
         if TAKEN.swap(true, Ordering::Acquire) {
             return Err(SamplerError::Busy);
         }
-        // From here on its end gives it back, also where the kernel refuses something.
+        // From here on, dropping it resets the flag, also on errors.
         let mut this = Self {
             sampler: SAMPLER.get_or_init(Sampler::default),
             timers: None,
@@ -98,18 +97,18 @@ impl Sampling {
         Ok(this)
     }
 
-    /// Takes the samples that have come since, and says how many were lost for want of room. Threads
-    /// that have begun meanwhile are sampled from here on.
+    /// Passes the samples since the last call to `each`, and returns the number of dropped samples. Starts
+    /// sampling threads that were created since.
     ///
     /// # Errors
-    /// The kernel refuses a timer to such a thread.
+    /// The kernel does not allow a timer for a new thread.
     pub(super) fn collect(&mut self, mut each: impl FnMut(&Sample)) -> io::Result<u64> {
         if let Some(timers) = &mut self.timers {
             timers.follow()?;
         }
         let mut samples = Vec::with_capacity(LANE_SAMPLES);
         for lane in &self.sampler.lanes {
-            // Let go at once: a thread that is sampled meanwhile goes to another lane.
+            // Held briefly: handlers that run meanwhile use another lane.
             if let Some(lane) = &mut *lane.lock().unwrap_or_else(PoisonError::into_inner) {
                 mem::swap(&mut lane.samples, &mut samples);
             }
@@ -118,7 +117,7 @@ impl Sampling {
         Ok(self.sampler.lost.swap(0, Ordering::Relaxed))
     }
 
-    /// Takes no more; what was taken can still be collected.
+    /// Stops sampling; the last samples can still be collected.
     pub(super) fn end(&mut self) {
         self.timers = None;
     }
@@ -135,16 +134,16 @@ impl Drop for Sampling {
     }
 }
 
-/// Whether samples are being taken.
+/// Whether sampling is active.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// What the handler works with. It stays, since a signal may still be on its way when a profile ends;
-/// its lanes are given back.
+/// The state of the signal handler. It is never freed, since a signal may arrive after a profile ends;
+/// its lanes are.
 static SAMPLER: OnceLock<Sampler> = OnceLock::new();
 
 struct Sampler {
     walker: Walker,
-    /// One for each core that the process has. The handler only ever tries these locks.
+    /// One per core of the process. The handler only tries these locks.
     lanes: Box<[Mutex<Option<Lane>>]>,
     lost: AtomicU64,
 }
@@ -160,30 +159,30 @@ impl Default for Sampler {
     }
 }
 
-/// Samples that wait to be collected, and what one handler at a time needs to take them.
+/// Samples not collected yet, and the scratch state of one handler at a time.
 struct Lane {
-    desk: Desk,
+    state: WalkState,
     samples: Vec<Sample>,
 }
 
-/// Samples of a lane: 64, which is more than a core has at the highest frequency between two looks.
+/// Samples per lane: 64, more than a core yields between two collections at the highest frequency.
 const LANE_SAMPLES: usize = 64;
 
 impl Default for Lane {
     fn default() -> Self {
         Self {
-            desk: Desk::default(),
+            state: WalkState::default(),
             samples: Vec::with_capacity(LANE_SAMPLES),
         }
     }
 }
 
 impl Sampler {
-    /// Notes what a timer that has gone off so many times interrupted. Called in the signal's handler.
+    /// Records the interrupted stack. Called in the signal handler.
     fn note(&self, times: u64, interrupted: &libc::ucontext_t) {
-        // SAFETY: there is nothing that it could do wrong.
+        // SAFETY: it takes no arguments and has no preconditions.
         let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or_default();
-        // The core's own lane unless somebody is at it: it knows the code that runs there.
+        // The core's own lane first, whose unwind cache has the code that runs there.
         let lanes = (core..core + self.lanes.len()).map(|nth| &self.lanes[nth % self.lanes.len()]);
         for lane in lanes {
             let mut lane = match lane.try_lock() {
@@ -193,13 +192,13 @@ impl Sampler {
             };
             match &mut *lane {
                 Some(lane) if lane.samples.len() < LANE_SAMPLES => {
-                    let sample = self.walker.sample(times, interrupted, &mut lane.desk);
+                    let sample = self.walker.sample(times, interrupted, &mut lane.state);
                     lane.samples.push(sample);
                     return;
                 }
-                // Full: the next.
+                // Full: try the next one.
                 Some(_) => {}
-                // Over: nobody asks any more.
+                // The profile has ended.
                 None => return,
             }
         }
@@ -207,7 +206,7 @@ impl Sampler {
     }
 }
 
-/// The name of this thread. Called in a signal's handler.
+/// The name of this thread. Called in the signal handler.
 fn thread_name() -> [u8; THREAD_NAME_BYTES] {
     let mut name = [0; THREAD_NAME_BYTES];
     // SAFETY: a thread's name is of that size at most, and ends with a zero. It cannot fail.
@@ -215,7 +214,7 @@ fn thread_name() -> [u8; THREAD_NAME_BYTES] {
     name
 }
 
-/// Has the signal handled from here on. It stays so, since what is not handled ends the process.
+/// Installs the signal handler. It stays installed, since an unhandled SIGPROF ends the process.
 fn handle_signal() -> io::Result<()> {
     // SAFETY: zero is a value of every field.
     let mut action: libc::sigaction = unsafe { mem::zeroed() };
@@ -231,7 +230,7 @@ fn handle_signal() -> io::Result<()> {
 }
 
 extern "C" fn on_signal(_: c_int, signal: *mut libc::siginfo_t, interrupted: *mut c_void) {
-    // SAFETY: this thread's own. What was interrupted may be about to read it.
+    // SAFETY: errno is thread-local. It is restored below for the interrupted code.
     let error = unsafe { *libc::__errno_location() };
     // SAFETY: it comes from the kernel (`SA_SIGINFO`).
     let times = unsafe { timers::times(signal) };

@@ -1,5 +1,4 @@
-//! The program and the libraries that are loaded, each with its tables of how to leave a function:
-//! those that exceptions are thrown with (`.eh_frame`, System V ABI).
+//! The loaded program and libraries with their unwind tables (`.eh_frame`, System V ABI).
 
 #![expect(
     unsafe_code,
@@ -12,8 +11,8 @@ use std::slice;
 
 use framehop::{ExplicitModuleSectionInfo, Module};
 
-/// All that is loaded. Code without tables, as there is hardly any, is left out, and walked by frame
-/// pointers.
+/// All loaded modules. Those without unwind tables, which are rare, are left out; their code is unwound
+/// by frame pointers.
 pub(super) fn loaded() -> Vec<Module<&'static [u8]>> {
     let mut modules: Vec<Module<&'static [u8]>> = Vec::new();
     // SAFETY: the callback gets the pointer that is passed here, which outlives the call.
@@ -51,7 +50,7 @@ unsafe fn module(base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module<&'sta
     // SAFETY: the segment is loaded, and never written.
     let bytes = unsafe { bytes(base, &index) };
     let tables = index.start.checked_add_signed(tables(bytes)?)?;
-    // Where they end is not said but by themselves: no later than their segment does.
+    // Their size is not given; they extend at most to the end of their segment.
     let segment = loaded
         .map(|header| header.p_vaddr..header.p_vaddr + header.p_filesz)
         .find(|segment| segment.contains(&tables))?;
@@ -68,10 +67,10 @@ unsafe fn module(base: u64, headers: &[libc::Elf64_Phdr]) -> Option<Module<&'sta
     Some(Module::new(String::new(), code, base, sections))
 }
 
-/// How far behind the start of their index the tables begin, as its head says: a byte for its version,
-/// three for how its parts are written, and the distance (Linux Standard Base, `.eh_frame_hdr`).
+/// Offset of the tables from the start of their index. Its header has a byte for the version, three for
+/// encodings, and the offset (Linux Standard Base, `.eh_frame_hdr`).
 fn tables(index: &[u8]) -> Option<i64> {
-    /// From where it stands, in 32 bits with a sign: what linkers write.
+    /// Signed 32 bits, relative to the field itself (`DW_EH_PE_pcrel | DW_EH_PE_sdata4`), as linkers write it.
     const RELATIVE: u8 = 0x1b;
     let (head, distance) = index.get(..8)?.split_at(4);
     let distance = i32::from_le_bytes(distance.try_into().ok()?);

@@ -1,19 +1,19 @@
-//! A thread's stack, read where it may end anywhere.
+//! Safe reads of a thread's stack, whose bounds are unknown.
 
 #![expect(unsafe_code, reason = "process_vm_readv(2)")]
 
 use std::{io, process};
 
-/// Words of the stack that were copied at once: 2048 (16 KiB), which most stacks lie in.
+/// Words copied at a time: 2048 (16 KiB), which covers most stacks.
 const WORDS: usize = 2048;
 
-/// A part of the stack of this process's threads. The kernel copies it: what is no memory is an error
-/// to it, where reading would end the process.
+/// A copied part of a stack. The kernel copies it and reports unmapped memory as an error, where a
+/// direct read would crash the process.
 pub(super) struct Stack {
     process: libc::pid_t,
-    /// The address of the first word.
+    /// Address of the first word.
     start: u64,
-    /// How many words there are.
+    /// Number of valid words.
     length: usize,
     words: Box<[u64; WORDS]>,
 }
@@ -30,7 +30,7 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// The word at an address, if that is memory and aligned.
+    /// The word at an address; None where it is unmapped or not aligned.
     pub(super) fn read(&mut self, address: u64) -> Option<u64> {
         if !address.is_multiple_of(WORD) {
             return None;
@@ -42,7 +42,7 @@ impl Stack {
         self.copied(address)
     }
 
-    /// Has it copied anew.
+    /// Discards the copy.
     pub(super) fn forget(&mut self) {
         self.length = 0;
     }
@@ -52,7 +52,7 @@ impl Stack {
         self.words.get(..self.length)?.get(at).copied()
     }
 
-    /// Copies what begins at an address, as far as there is memory.
+    /// Copies from an address up to the end of the mapped memory.
     fn copy(&mut self, address: u64) {
         let bytes = size_of_val(&*self.words);
         let here = libc::iovec {
@@ -74,17 +74,18 @@ impl Stack {
     }
 }
 
-/// Whether stacks can be read at all. Without them each would end with its innermost function.
+/// Checks that the kernel allows reading stacks. Otherwise samples would have their innermost function
+/// only.
 ///
 /// # Errors
-/// The kernel refuses it.
+/// The kernel does not allow it.
 pub(super) fn is_readable() -> io::Result<()> {
     let word = 0_u64;
     let read = Stack::default().read((&raw const word).addr() as u64);
     let refused = io::Error::last_os_error();
     read.map(drop).ok_or_else(|| {
         let why =
-            format!("process_vm_readv: {refused}; let the container's seccomp profile allow it");
+            format!("process_vm_readv: {refused}; allow it in the container's seccomp profile");
         io::Error::new(refused.kind(), why)
     })
 }
@@ -97,7 +98,7 @@ mod tests {
     use super::{Stack, WORDS};
 
     #[test]
-    fn words_are_read_wherever_there_is_memory() {
+    fn mapped_words_are_read() {
         let words: Vec<u64> = (0..3 * WORDS as u64).collect();
         let mut stack = Stack::default();
         for at in [0, 1, WORDS - 1, WORDS, 3 * WORDS - 1, 0] {
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_memory_cannot_be_read() {
+    fn unmapped_memory_cannot_be_read() {
         let mut stack = Stack::default();
         for address in [0, 8, u64::MAX - 7, 1 << 63] {
             assert_eq!(stack.read(address), None, "{address:#x}");
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_is_forgotten() {
+    fn a_discarded_copy_is_read_again() {
         let mut word = std::hint::black_box(1_u64);
         let address = (&raw const word).addr() as u64;
         let mut stack = Stack::default();

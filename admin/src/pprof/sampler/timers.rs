@@ -1,6 +1,6 @@
-//! The kernel's timers of CPU time, one for each thread (`timer_create(2)`): they send SIGPROF to the
-//! thread whose time they count. The one timer of the whole process (`setitimer(2)`) would send one
-//! signal a tick of the kernel for all cores together, and so too few on more than two.
+//! CPU time timers, one per thread (`timer_create(2)`), which send SIGPROF to their thread. A single
+//! timer for the process (`setitimer(2)`) sends at most one signal per kernel tick for all cores
+//! together, which is too few on more than two.
 
 #![expect(
     unsafe_code,
@@ -12,15 +12,15 @@ use std::ffi::c_int;
 use std::time::Duration;
 use std::{fs, io, mem, ptr};
 
-/// Timers of this process's threads. Dropped, they end; a signal of theirs may still be on its way.
+/// Timers of this process's threads. Dropping them stops them; a signal may still be pending.
 pub(super) struct Timers {
-    /// CPU time between two signals.
+    /// CPU time between signals.
     interval: Duration,
     by_thread: HashMap<libc::pid_t, Timer>,
 }
 
 impl Timers {
-    /// Of every thread that there is.
+    /// Starts a timer for every thread.
     pub(super) fn start(interval: Duration) -> io::Result<Self> {
         let mut this = Self {
             interval,
@@ -30,7 +30,7 @@ impl Timers {
         Ok(this)
     }
 
-    /// Takes in threads that have begun since, and lets go of those that have ended.
+    /// Starts timers for new threads, and removes those of threads that have ended.
     pub(super) fn follow(&mut self) -> io::Result<()> {
         let mut before = mem::take(&mut self.by_thread);
         for entry in fs::read_dir("/proc/self/task")? {
@@ -55,8 +55,7 @@ struct Timer(libc::timer_t);
 unsafe impl Send for Timer {}
 
 impl Timer {
-    /// Has it go off each time that the thread has used so much CPU time; `None` where the thread has
-    /// ended.
+    /// Starts a periodic timer of the thread's CPU time; None where the thread has ended.
     fn start(thread: libc::pid_t, interval: Duration) -> io::Result<Option<Self>> {
         // SAFETY: zero is a value of every field.
         let mut event: libc::sigevent = unsafe { mem::zeroed() };
@@ -69,7 +68,7 @@ impl Timer {
             0 => {}
             _ => return none_if_ended(io::Error::last_os_error()),
         }
-        // From here on its end gives it back.
+        // From here on, dropping it deletes the timer.
         let timer = Self(timer);
         let interval = libc::timespec {
             tv_sec: interval.as_secs().cast_signed(),
@@ -79,7 +78,7 @@ impl Timer {
             it_interval: interval,
             it_value: interval,
         };
-        // SAFETY: the timer is live, and so are the times; those before are not asked for.
+        // SAFETY: the timer and the times are live; the old value is not requested.
         match unsafe { libc::timer_settime(timer.0, 0, &raw const times, ptr::null_mut()) } {
             0 => Ok(Some(timer)),
             _ => none_if_ended(io::Error::last_os_error()),
@@ -89,20 +88,20 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: it is live, and nobody has it any more. It cannot fail.
+        // SAFETY: the timer is live, and this is its only owner. It cannot fail.
         unsafe { libc::timer_delete(self.0) };
     }
 }
 
-/// The clock of a thread's CPU time, as `pthread_getcpuclockid(3)` makes it: what the kernel has for
-/// the number of a thread, whose handle only the thread itself knows.
+/// The CPU clock of a thread by its kernel id, encoded as `pthread_getcpuclockid(3)` does for a
+/// `pthread_t`, which we do not have for other threads.
 fn cpu_clock(thread: libc::pid_t) -> libc::clockid_t {
     const OF_A_THREAD: libc::clockid_t = 4;
     const AS_SCHEDULED: libc::clockid_t = 2;
     (!thread << 3) | OF_A_THREAD | AS_SCHEDULED
 }
 
-/// What the kernel says of a thread that there is no more.
+/// Maps the errors for a thread that has ended to None.
 fn none_if_ended<T>(error: io::Error) -> io::Result<Option<T>> {
     match error.raw_os_error() {
         Some(libc::EINVAL | libc::ESRCH) => Ok(None),
@@ -110,13 +109,13 @@ fn none_if_ended<T>(error: io::Error) -> io::Result<Option<T>> {
     }
 }
 
-/// How often a timer had gone off when its signal was delivered: more than once where the kernel
-/// looked too late, as it does at its ticks.
+/// Expirations of a timer when its signal was delivered: more than one where the kernel checked late,
+/// as it checks at its ticks only.
 ///
 /// # Safety
-/// It is what the kernel hands to a signal's handler.
+/// It is the pointer that the kernel passes to a signal handler.
 pub(super) unsafe fn times(signal: *const libc::siginfo_t) -> u64 {
-    /// The beginning of `siginfo_t`, as far as a timer's signal has it (`sigaction(2)`).
+    /// The start of `siginfo_t` for a timer's signal (`sigaction(2)`).
     #[repr(C)]
     struct Expired {
         _signal_error_code: [c_int; 3],
@@ -143,7 +142,7 @@ mod tests {
     use super::Timers;
 
     #[test]
-    fn threads_are_followed_as_they_come_and_go() {
+    fn timers_follow_threads_as_they_start_and_end() {
         // Longer than the test: no signal is sent.
         let mut timers = Timers::start(Duration::from_hours(1)).expect("the kernel has timers");
         let has = |timers: &Timers, id: libc::pid_t| timers.by_thread.contains_key(&id);

@@ -1,5 +1,5 @@
-//! From the registers of an interrupted thread to the functions that it was in, by the tables of its
-//! modules: code without frame pointers, as libc's, is walked too.
+//! Stack unwinding from the registers of an interrupted thread, by the unwind tables of its modules,
+//! which also covers code without frame pointers, such as libc's.
 
 #[cfg(target_arch = "aarch64")]
 use framehop::aarch64::PtrAuthMask;
@@ -11,7 +11,7 @@ use super::stack::Stack;
 use super::{Sample, modules, thread_name};
 use crate::limits::CPU_FRAMES;
 
-/// Knows the code of this process.
+/// An unwinder for the code of this process.
 pub(super) struct Walker(UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>);
 
 impl Default for Walker {
@@ -24,21 +24,21 @@ impl Default for Walker {
     }
 }
 
-/// What one walk at a time needs.
+/// Scratch state of one walk at a time.
 #[derive(Default)]
-pub(super) struct Desk {
-    /// How frames of code are left that was seen before.
+pub(super) struct WalkState {
+    /// Unwind rules of code seen before.
     cache: CacheNative<MustNotAllocateDuringUnwind>,
     stack: Stack,
 }
 
 impl Walker {
-    /// The stack of the calling thread, as a timer that has gone off so many times interrupted it.
+    /// Unwinds the calling thread's stack from where the timer interrupted it.
     pub(super) fn sample(
         &self,
         times: u64,
         interrupted: &libc::ucontext_t,
-        desk: &mut Desk,
+        state: &mut WalkState,
     ) -> Sample {
         let mut sample = Sample {
             times,
@@ -47,15 +47,15 @@ impl Walker {
             depth: 0,
         };
         let (innermost, registers) = registers(interrupted, self.0.max_known_code_address());
-        // It was this thread's or another's before, and is another one now.
-        desk.stack.forget();
-        let mut read = |address| desk.stack.read(address).ok_or(());
+        // The copy is from an earlier sample.
+        state.stack.forget();
+        let mut read = |address| state.stack.read(address).ok_or(());
         let mut frames = self
             .0
-            .iter_frames(innermost, registers, &mut desk.cache, &mut read);
-        // An error ends the walk, as where code was not compiled for it: what was found counts.
+            .iter_frames(innermost, registers, &mut state.cache, &mut read);
+        // An error, such as for code without unwind information, ends the walk; the frames so far count.
         while let (true, Ok(Some(frame))) = (sample.depth < CPU_FRAMES, frames.next()) {
-            // The innermost one has returned nowhere yet: it is made to look so.
+            // The innermost address is adjusted to look like a return address.
             let address = frame.address() + u64::from(!frame.is_return_address());
             sample.addresses[sample.depth] = usize::try_from(address).unwrap_or_default();
             sample.depth += 1;
@@ -76,7 +76,7 @@ fn registers(interrupted: &libc::ucontext_t, _: u64) -> (u64, UnwindRegsNative) 
     )
 }
 
-/// Return addresses may be signed, in bits that no address of code has (pointer authentication).
+/// Return addresses may be signed in their upper bits (pointer authentication).
 #[cfg(target_arch = "aarch64")]
 fn registers(interrupted: &libc::ucontext_t, last_code: u64) -> (u64, UnwindRegsNative) {
     let context = &interrupted.uc_mcontext;

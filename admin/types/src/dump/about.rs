@@ -1,52 +1,52 @@
-//! What stands beside the seven lists: version, runtime, source, certificates.
+//! Version, runtime state, source and certificates.
 
 use serde::{Deserialize, Serialize};
 
-/// What wrote a dump.
+/// Versions of a dump.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     /// Version of the proxy.
     pub gateway: String,
-    /// Version of the dump's form; one with another number may not be readable.
+    /// Version of the dump format; readers reject other versions.
     pub format: u32,
-    /// Number of the configuration in force, from 1; 0 before the first one.
+    /// Sequence number of the configuration, from 1; 0 before the first one.
     #[serde(default)]
     pub configuration: u64,
 }
 
 impl Version {
-    /// The form that these types have.
+    /// The format version of these types.
     pub const FORMAT: u32 = 1;
 }
 
-/// How the proxy runs.
+/// State of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Runtime {
     /// The request threads.
     pub shards: Vec<Shard>,
-    /// The CPUs that the process may use.
+    /// Ids of the CPUs that the process may use.
     pub cpus: Vec<usize>,
-    /// File descriptors that each shard's connections may take.
+    /// Limit of file descriptors for connections, per shard.
     pub descriptors_per_shard: u32,
-    /// For how long the process has run, in seconds.
+    /// Time since the start of the process.
     pub uptime_seconds: u64,
-    /// What it is not ready for yet, such as `listeners`; nothing where it is ready.
+    /// What readiness waits for, such as `listeners`; empty when ready.
     pub pending: Vec<String>,
-    /// The binds that it cannot listen on; it tries again.
+    /// Binds that could not be bound; the proxy keeps retrying.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub binds_down: Vec<BindDown>,
 }
 
-/// A bind that the proxy cannot listen on.
+/// A bind whose socket is down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BindDown {
-    /// Its key.
+    /// Key of the bind.
     pub bind: String,
-    /// Where it was to listen.
+    /// Address and port.
     pub address: String,
-    /// Why it cannot, and what to do.
+    /// The error, and what to do about it.
     pub reason: String,
 }
 
@@ -54,87 +54,87 @@ pub struct BindDown {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Shard {
-    /// Its number.
+    /// Number of the shard, from 0.
     pub id: u16,
-    /// How it talks to the kernel.
+    /// I/O driver: `io-uring`, `epoll`, or `none` before it has started.
     pub driver: String,
-    /// Why not in a better way.
+    /// Why the driver is not io_uring; None where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The core it is bound to.
+    /// The CPU it is pinned to; None where it is not pinned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<usize>,
-    /// How long ago its event loop last turned.
+    /// Time since the last iteration of its event loop.
     pub heartbeat_ms: u64,
-    /// Client connections it has.
+    /// Open client connections.
     pub connections: u64,
-    /// Whether it gave no answer in time where it was asked how endpoints fare: in a whole dump.
+    /// Whether it did not respond in time when queried for this dump.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stuck: bool,
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Source {
     /// Files or a controller.
     pub kind: SourceKind,
-    /// The files or folders, or the controller's address.
+    /// Files and directories, or the address of the controller.
     pub from: Vec<String>,
-    /// For how long the configuration in force has been so, in seconds.
+    /// Time since the current configuration was loaded; None before the first one.
     pub age_seconds: Option<u64>,
-    /// Objects of the configuration that are not as they should be.
+    /// Number of conditions that report a problem.
     pub problems: u64,
-    /// Whether the controller is connected.
+    /// Whether the controller is connected; None for files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
-    /// What was received from the controller, by type.
+    /// State of each xDS resource type; empty for files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<TypeState>,
 }
 
-/// Files or a controller.
+/// Kind of source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SourceKind {
-    /// Files of this machine.
+    /// Files on this machine.
     #[default]
     Files,
     /// A controller, over xDS.
     Xds,
 }
 
-/// What was received of one type of resources.
+/// State of an xDS resource type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TypeState {
-    /// Its category, such as `routes`.
+    /// Category, such as `routes`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The last version that was accepted.
+    /// Last accepted version.
     pub version: String,
-    /// How long ago the last response was accepted, in seconds.
+    /// Time since the last accepted response; None before the first one.
     pub acked_seconds_ago: Option<u64>,
-    /// Why the last response was refused, if it was.
+    /// Why the last response was rejected; None where it was accepted.
     pub refused: Option<String>,
 }
 
-/// A certificate; never its key.
+/// A certificate, without its private key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Certificate {
-    /// Keys of the listeners and backends that use it.
+    /// Keys of the listeners and policies that use it.
     pub used_by: Vec<String>,
-    /// Whose it is.
+    /// Distinguished name of the subject.
     pub subject: String,
-    /// Who signed it.
+    /// Distinguished name of the issuer.
     pub issuer: String,
-    /// The names it is for.
+    /// Subject alternative names.
     pub sans: Vec<String>,
-    /// From when on it holds (RFC 3339).
+    /// Start of validity (RFC 3339).
     pub not_before: String,
-    /// Until when it holds (RFC 3339).
+    /// End of validity (RFC 3339).
     pub not_after: String,
-    /// SHA-256 of the certificate, in hexadecimal digits.
+    /// SHA-256 of the DER encoding, in hexadecimal.
     pub fingerprint: String,
 }

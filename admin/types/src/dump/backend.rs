@@ -1,4 +1,4 @@
-//! Backends, and the endpoints that requests to them and to services end up at.
+//! Backends, and the endpoints of backends and services.
 
 use serde::{Deserialize, Serialize};
 use xds::model;
@@ -6,23 +6,23 @@ use xds::model;
 use super::BackendTls;
 use crate::text::of_duration;
 
-/// A backend outside of services.
+/// A `Backend` resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
-    /// Its key.
+    /// `Backend/namespace/name`.
     pub key: String,
-    /// What it speaks, such as `HTTP`.
+    /// Application protocol, such as `HTTP`.
     pub protocol: String,
-    /// TLS towards it.
+    /// TLS to the backend; None for plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
-    /// The version of the PROXY protocol header that it gets.
+    /// Version of the PROXY protocol header sent to it; None for no header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,
-    /// Where it is, as the configuration says.
+    /// Configured addresses.
     pub hosts: Hosts,
-    /// Where it is, and how that fares.
+    /// Resolved addresses with their state.
     #[serde(default)]
     pub endpoints: Vec<Endpoint>,
 }
@@ -43,7 +43,7 @@ impl From<&model::Backend> for Backend {
     }
 }
 
-/// What a backend or service port speaks, as a `Backend` has it.
+/// The application protocol in the notation of the `Backend` resource.
 pub(super) fn protocol(protocol: model::BackendProtocol) -> &'static str {
     match protocol {
         model::BackendProtocol::Http => "HTTP",
@@ -54,28 +54,28 @@ pub(super) fn protocol(protocol: model::BackendProtocol) -> &'static str {
     }
 }
 
-/// Where a backend is.
+/// Configured addresses of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Hosts {
-    /// At listed hosts.
+    /// Listed hosts.
     Static {
-        /// The hosts.
+        /// Addresses or names with ports.
         hosts: Vec<Host>,
     },
-    /// At every address of a DNS name.
+    /// All addresses of a DNS name.
     Dns {
-        /// The name.
+        /// The DNS name.
         name: String,
-        /// The port.
+        /// Port on every address.
         port: u16,
-        /// It is looked up at least this often.
+        /// Longest interval between lookups; None for the default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refresh: Option<String>,
     },
-    /// At a unix socket.
+    /// A unix socket.
     Unix {
-        /// Its path.
+        /// Path of the socket.
         path: String,
     },
 }
@@ -83,11 +83,11 @@ pub enum Hosts {
 /// A listed host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Address or name.
+    /// IP address or DNS name.
     pub host: String,
-    /// Port.
+    /// TCP port.
     pub port: u16,
-    /// Its share, relative to the other hosts.
+    /// Weight relative to the other hosts.
     pub weight: u32,
 }
 
@@ -126,31 +126,31 @@ impl From<&model::Host> for Host {
     }
 }
 
-/// An address that requests are sent to.
+/// An address of a backend or service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// `address:port`, or `unix:` and a path.
+    /// `address:port`, or `unix:/path`.
     pub name: String,
-    /// Port of the service that it serves.
+    /// Service port that it serves; None for a backend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Its share, relative to the other endpoints.
+    /// Weight relative to the other endpoints.
     pub weight: u32,
-    /// What the configuration says of it.
+    /// Configured readiness.
     pub status: EndpointHealth,
-    /// What requests say of it.
+    /// State observed from requests.
     #[serde(flatten)]
-    pub live: Live,
+    pub live: EndpointStats,
 }
 
-/// Whether an endpoint is to take requests.
+/// Configured readiness of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndpointHealth {
-    /// It takes new requests.
+    /// Receives requests.
     Ready,
-    /// It takes requests where nothing ready is left, and those of its sessions.
+    /// Receives requests of existing sessions, and others only where no endpoint is ready.
     Draining,
-    /// It takes none.
+    /// Receives no requests.
     NotReady,
 }
 
@@ -164,32 +164,33 @@ impl From<model::Health> for EndpointHealth {
     }
 }
 
-/// How an endpoint fares, merged over the shards: averages by their recent requests, the rest summed.
+/// Observed state of an endpoint, merged over the shards: averages are weighted by recent requests,
+/// counts are summed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Live {
+pub struct EndpointStats {
     /// From 0 (failing) to 1 (healthy).
     pub health: f64,
-    /// Average time to the response's head; 0 before the first.
+    /// Moving average of the time to the response head; 0 before the first response.
     pub latency_ms: f64,
-    /// Requests so far.
+    /// Requests since the start.
     pub requests: u64,
-    /// Requests now.
+    /// Requests in flight.
     pub in_flight: u64,
-    /// Failures since the last success, on the shard that saw most.
+    /// Failures since the last success; the largest of all shards.
     pub consecutive_failures: u32,
-    /// For how much longer it is put aside, where it is.
+    /// Remaining time of its ejection; None where it is not ejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ejected_for: Option<String>,
-    /// Shards that have put it aside.
+    /// Number of shards that have ejected it.
     #[serde(skip_serializing_if = "is_zero")]
     pub ejected_shards: u16,
-    /// Shards that this is merged from: a stuck one is not among them.
+    /// Number of shards in this state: all but stuck ones.
     pub shards: u16,
 }
 
-impl Default for Live {
-    /// Nobody has asked it yet.
+impl Default for EndpointStats {
+    /// An endpoint without requests yet.
     fn default() -> Self {
         Self {
             health: 1.0,

@@ -1,4 +1,4 @@
-//! What rules and their backends do to requests and responses.
+//! Filters of rules and backend references.
 
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
@@ -8,23 +8,23 @@ use super::Target;
 use crate::secret;
 use crate::text::of_duration;
 
-/// The filters of a rule or of one backend.
+/// The filters of a rule or of a backend reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Filters {
-    /// Edits of the request's headers.
+    /// Changes to request headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_headers: Option<HeaderEdit>,
-    /// Edits of the response's headers.
+    /// Changes to response headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<HeaderEdit>,
-    /// Answers with a redirect.
+    /// Responds with a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Redirect>,
     /// Rewrites host and path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<Rewrite>,
-    /// Copies that are sent elsewhere.
+    /// Copies requests to other backends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Mirror>,
     /// Cross-origin resource sharing.
@@ -33,7 +33,7 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Whether there are none.
+    /// Whether no filter is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -57,13 +57,13 @@ impl From<&model::Filters> for Filters {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeaderEdit {
-    /// Replaced.
+    /// Headers to replace or add.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<HeaderLine>,
-    /// Added.
+    /// Headers to append.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<HeaderLine>,
-    /// Removed.
+    /// Names of headers to remove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
 }
@@ -78,12 +78,12 @@ impl From<&model::HeaderEdit> for HeaderEdit {
     }
 }
 
-/// A header and its value; secret ones are masked.
+/// A header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderLine {
-    /// Its name.
+    /// In lower case.
     pub name: String,
-    /// Its value.
+    /// Masked where it is secret.
     pub value: String,
 }
 
@@ -95,13 +95,13 @@ fn header_line((name, value): &(HeaderName, HeaderValue)) -> HeaderLine {
     }
 }
 
-/// A new path.
+/// A change to a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value")]
 pub enum PathEdit {
-    /// In place of the whole path.
+    /// Replaces the whole path.
     ReplaceFullPath(String),
-    /// In place of the matched prefix.
+    /// Replaces the matched prefix.
     ReplacePrefixMatch(String),
 }
 
@@ -114,22 +114,22 @@ impl From<&model::PathEdit> for PathEdit {
     }
 }
 
-/// An answer that sends the client elsewhere.
+/// A redirect. Absent parts are those of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
     /// `http` or `https`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// Host.
+    /// Host of the location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Path.
+    /// Change to the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathEdit>,
-    /// Port.
+    /// Port of the location.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Status.
+    /// Status code of the response.
     pub status: u16,
 }
 
@@ -149,13 +149,13 @@ impl From<&model::Redirect> for Redirect {
     }
 }
 
-/// What of a request's target is written anew.
+/// A rewrite of the request target. Absent parts are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
-    /// Host.
+    /// New host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Path.
+    /// Change to the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathEdit>,
 }
@@ -169,12 +169,12 @@ impl From<&model::Rewrite> for Rewrite {
     }
 }
 
-/// A copy that is sent elsewhere.
+/// A mirror.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
-    /// Where to.
+    /// Receives the copies.
     pub target: Target,
-    /// Of how many requests; of all where it says nothing.
+    /// Share of the requests that are copied; None for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<Fraction>,
 }
@@ -191,30 +191,30 @@ impl From<&model::Mirror> for Mirror {
     }
 }
 
-/// `numerator` of every `denominator`.
+/// `numerator` out of every `denominator`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fraction {
-    /// How many.
+    /// At most the denominator.
     pub numerator: u32,
-    /// Out of how many.
+    /// At least 1.
     pub denominator: u32,
 }
 
-/// Cross-origin resource sharing; `*` in a list means every one.
+/// Cross-origin resource sharing; `*` in a list means all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cors {
-    /// Who may ask.
+    /// Allowed origins.
     pub allow_origins: Vec<String>,
-    /// Whether credentials may be sent.
+    /// Whether requests with credentials are allowed.
     pub allow_credentials: bool,
-    /// Methods.
+    /// Allowed methods.
     pub allow_methods: Vec<String>,
-    /// Request headers.
+    /// Allowed request headers.
     pub allow_headers: Vec<String>,
     /// Response headers that scripts may read.
     pub expose_headers: Vec<String>,
-    /// How long a preflight answer may be kept.
+    /// How long browsers may cache a preflight response.
     pub max_age: String,
 }
 

@@ -5,14 +5,14 @@ use xds::model;
 
 use super::ListenerTls;
 
-/// A socket that is listened on.
+/// A listening socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
-    /// Its key.
+    /// `transport/port/namespace/gateway`.
     pub key: String,
-    /// Its address.
+    /// IP address.
     pub address: String,
-    /// Its port.
+    /// TCP or UDP port.
     pub port: u16,
     /// `tcp` or `udp`.
     pub transport: String,
@@ -35,20 +35,20 @@ impl From<&model::Bind> for Bind {
 /// A listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
-    /// Its key.
+    /// `Kind/namespace/name/section` of the Gateway or ListenerSet and its section name.
     pub key: String,
     /// Key of its bind.
     pub bind: String,
     /// `namespace/name` of its Gateway.
     pub gateway: String,
-    /// Its section name.
+    /// Section name.
     pub name: String,
-    /// Hosts it answers for; every host where it says nothing.
+    /// Hostname or wildcard; None for all hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// What it speaks, such as `HTTP`.
+    /// Protocol, such as `HTTP`.
     pub protocol: String,
-    /// How it ends TLS, where it does.
+    /// TLS termination; None where it does not terminate TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
 }

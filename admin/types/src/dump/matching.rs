@@ -1,65 +1,65 @@
-//! What rules match.
+//! Matches of HTTP rules.
 
 use serde::{Deserialize, Serialize};
 use xds::model;
 
 use crate::secret;
 
-/// One match of a rule: all of its parts must hold.
+/// A match of a rule; all of its conditions have to be met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpMatch {
-    /// The path.
+    /// Condition on the path.
     pub path: PathMatch,
-    /// The method; any where there is none.
+    /// Exact method; None for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Headers.
+    /// Conditions on headers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<ValueMatch>,
-    /// Query parameters.
+    /// Conditions on query parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub query: Vec<ValueMatch>,
 }
 
-/// How a path is matched.
+/// A condition on the path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathMatch {
-    /// In which way.
+    /// Type of the comparison.
     #[serde(rename = "type")]
     pub kind: PathKind,
-    /// Against what.
+    /// Path, prefix or regular expression.
     pub value: String,
 }
 
-/// In which way a path is matched; the names of Gateway API.
+/// Type of a path match, as in Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PathKind {
-    /// The whole path.
+    /// The whole path is equal.
     Exact,
-    /// Leading whole segments.
+    /// The path starts with these segments.
     PathPrefix,
-    /// The whole path against a pattern.
+    /// The whole path matches a regular expression.
     RegularExpression,
 }
 
-/// How the value of a header or query parameter is matched.
+/// A condition on a header or query parameter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueMatch {
-    /// Its name.
+    /// Name of the header or parameter.
     pub name: String,
-    /// In which way.
+    /// Type of the comparison.
     #[serde(rename = "type")]
     pub kind: MatchKind,
-    /// Against what.
+    /// Value or regular expression; masked where it is secret.
     pub value: String,
 }
 
-/// In which way a value is matched; the names of Gateway API.
+/// Type of a value match, as in Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MatchKind {
-    /// Byte for byte.
+    /// The value is equal.
     Exact,
-    /// Against a pattern.
+    /// The whole value matches a regular expression.
     RegularExpression,
 }
 
@@ -101,7 +101,7 @@ fn value_match(name: &str, value: &model::StringMatch) -> ValueMatch {
     ValueMatch {
         name: name.to_owned(),
         kind,
-        // A rule that asks for a key has the key in it.
+        // A rule that matches an API key contains it.
         value: secret::header_value(name, value).into_owned(),
     }
 }

@@ -1,7 +1,7 @@
-//! The answer of `/config_dump`: what the proxy is told, and how it fares.
+//! The response of `/config_dump`: the loaded configuration with the state of endpoints.
 //!
-//! Seven flat lists, children naming their parent by key. The model's own types convert into these,
-//! one resource at a time, so that a dump can be streamed.
+//! It consists of flat lists whose entries reference their parent by key. The types of the model convert
+//! into these, one resource at a time, so that a dump can be streamed.
 
 mod about;
 mod backend;
@@ -17,7 +17,7 @@ mod workload;
 use serde::{Deserialize, Serialize};
 
 pub use about::{BindDown, Certificate, Runtime, Shard, Source, SourceKind, TypeState, Version};
-pub use backend::{Backend, Endpoint, EndpointHealth, Host, Hosts, Live};
+pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
 pub use filter::{
     Cors, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect, Rewrite,
 };
@@ -34,39 +34,39 @@ pub use route::{
 pub use tls::{BackendTls, ListenerTls};
 pub use workload::{Serves, Service, ServicePort, Workload};
 
-/// A whole dump.
+/// A complete dump.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dump {
-    /// What wrote it.
+    /// Versions of the proxy and of the dump format.
     pub version: Version,
-    /// How the proxy runs; nothing in a dump of the configuration alone.
+    /// State of the process; None where the dump was not written by a running proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<Runtime>,
-    /// Where its configuration comes from.
+    /// Source of the configuration.
     #[serde(default)]
     pub source: Source,
-    /// The certificates it serves and presents; never their keys.
+    /// Certificates served to clients or presented to backends, without private keys.
     #[serde(default)]
     pub certificates: Vec<Certificate>,
-    /// Sockets it listens on.
+    /// Listening sockets.
     #[serde(default)]
     pub binds: Vec<Bind>,
-    /// Listeners, each of a bind.
+    /// Listeners, each on a bind.
     #[serde(default)]
     pub listeners: Vec<Listener>,
-    /// Route rules, each of a listener.
+    /// Route rules, one entry per rule and listener.
     #[serde(default)]
     pub routes: Vec<Route>,
-    /// Backends outside of services.
+    /// `Backend` resources.
     #[serde(default)]
     pub backends: Vec<Backend>,
-    /// Workloads, each of services.
+    /// Addresses that serve services.
     #[serde(default)]
     pub workloads: Vec<Workload>,
     /// Services.
     #[serde(default)]
     pub services: Vec<Service>,
-    /// Policies, each with its target.
+    /// Policies, one entry per policy and target.
     #[serde(default)]
     pub policies: Vec<Policy>,
 }

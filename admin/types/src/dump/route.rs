@@ -6,39 +6,39 @@ use xds::model;
 use super::{Filters, HttpMatch};
 use crate::text::{of_duration, of_timeout};
 
-/// One rule of a route object, attached to one listener.
+/// A rule of a route object, attached to a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// Its key.
+    /// `Kind/namespace/name/rule/` and the key of the listener.
     pub key: String,
     /// Key of its listener.
     pub listener: String,
-    /// What it routes: `HTTP`, `GRPC`, `TLS`, `TCP` or `UDP`.
+    /// `HTTP`, `GRPC`, `TLS`, `TCP` or `UDP`.
     pub protocol: String,
-    /// Hosts; every host of the listener where there are none.
+    /// Hostnames; empty for all hosts of the listener.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hostnames: Vec<String>,
-    /// Where it stands among equally specific rules.
+    /// Precedence among equally specific rules.
     pub order: Order,
-    /// Its name.
+    /// Name of the rule, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its matches; any of them will do.
+    /// Matches, one of which has to be met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<HttpMatch>,
-    /// What it does to requests and responses.
+    /// Filters of the rule.
     #[serde(default, skip_serializing_if = "Filters::is_empty")]
     pub filters: Filters,
-    /// Where its requests go.
+    /// Backend references with weights.
     pub backends: Vec<RouteBackend>,
-    /// Its timeouts.
+    /// Timeouts of the rule.
     #[serde(default, skip_serializing_if = "Timeouts::is_empty")]
     pub timeouts: Timeouts,
-    /// Its retries.
+    /// Retries; None for no retries by the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// Its session persistence.
+    /// Session persistence; None for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionPersistence>,
 }
@@ -82,14 +82,14 @@ impl From<&model::Route> for Route {
     }
 }
 
-/// The tie-break of Gateway API: the smaller one wins.
+/// The precedence of Gateway API: the smaller one wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Creation time in seconds since 1970; 0 where there is none.
+    /// Creation time, in seconds since 1970; 0 where unknown.
     pub created: i64,
     /// `namespace/name` of the route object.
     pub object: String,
-    /// Number of the rule in it.
+    /// Index of the rule in the route object, from 0.
     pub rule: u16,
 }
 
@@ -103,14 +103,14 @@ impl From<&model::Order> for Order {
     }
 }
 
-/// A backend's share of a rule.
+/// A backend reference of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteBackend {
-    /// Where to.
+    /// The referenced backend.
     pub target: Target,
-    /// Its share, relative to the rule's other backends.
+    /// Weight relative to the other references of the rule.
     pub weight: u32,
-    /// Filters of this backend alone.
+    /// Filters for requests to this backend.
     #[serde(default, skip_serializing_if = "Filters::is_empty")]
     pub filters: Filters,
 }
@@ -135,7 +135,7 @@ impl From<&model::L4Backend> for RouteBackend {
     }
 }
 
-/// Where requests go.
+/// A referenced backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Target {
@@ -143,19 +143,19 @@ pub enum Target {
     Service {
         /// Key of the service.
         service: String,
-        /// The port's number.
+        /// Service port.
         port: u16,
     },
-    /// A backend.
+    /// A `Backend` resource.
     Backend {
         /// Key of the backend.
         backend: String,
     },
-    /// A reference that does not resolve: its share is answered with 500.
+    /// An invalid reference, whose requests get status 500.
     Invalid {
-        /// Why, as `ResolvedRefs` says.
+        /// Reason of the condition `ResolvedRefs`.
         reason: String,
-        /// What it names: `kind/namespace/name`, and the port where it gives one.
+        /// The reference: `kind/namespace/name`, with the port where it has one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reference: String,
     },
@@ -179,20 +179,20 @@ impl From<&model::Target> for Target {
     }
 }
 
-/// Timeouts; the default holds where there is none, and `0s` is never.
+/// Timeouts; absent ones have their default, and `0s` disables the timeout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
-    /// Of the whole exchange.
+    /// Of the whole request, retries included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<String>,
-    /// Of one try.
+    /// Of one attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_request: Option<String>,
 }
 
 impl Timeouts {
-    /// Whether there are none.
+    /// Whether no timeout is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -208,15 +208,15 @@ impl From<&model::Timeouts> for Timeouts {
     }
 }
 
-/// Retries.
+/// Retries of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Retry {
-    /// Extra tries.
+    /// Attempts after the first.
     pub attempts: u32,
     /// Status codes that are retried.
     pub codes: Vec<u16>,
-    /// Least wait before a retry.
+    /// Minimum delay before a retry; None for the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<String>,
 }
@@ -235,30 +235,30 @@ impl From<&model::Retry> for Retry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPersistence {
-    /// Where the token is.
+    /// Carrier of the session token.
     pub token: SessionToken,
-    /// A session ends this long after it began.
+    /// Lifetime of a session; None for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absolute_timeout: Option<String>,
-    /// A session ends this long after its last request.
+    /// Lifetime of a session after its last request; None for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<String>,
 }
 
-/// Where a session's token is.
+/// Carrier of a session token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum SessionToken {
-    /// In a cookie.
+    /// A cookie.
     Cookie {
-        /// Its name.
+        /// Name of the cookie.
         name: String,
         /// `Session` or `Permanent`.
         lifetime: String,
     },
-    /// In a header.
+    /// A header.
     Header {
-        /// Its name.
+        /// Name of the header.
         name: String,
     },
 }

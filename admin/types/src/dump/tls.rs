@@ -1,23 +1,23 @@
-//! TLS on both sides; certificates by their fingerprints, keys not at all.
+//! TLS of listeners and backends. Certificates are given by fingerprint; keys are left out.
 
 use serde::{Deserialize, Serialize};
 use xds::model;
 
-/// How a listener ends TLS.
+/// TLS termination of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
-    /// Fingerprints of its certificates; the dump's `certificates` say more of each.
+    /// Fingerprints of its certificates; details are in the dump's `certificates`.
     pub certificates: Vec<String>,
     /// `None`, `AllowValidOnly` or `AllowInsecureFallback`.
     pub client_auth: String,
-    /// Fingerprints of those who vouch for clients.
+    /// Fingerprints of the CA certificates for client certificates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_roots: Vec<String>,
-    /// Protocols that are offered.
+    /// Protocols offered by ALPN.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<String>,
-    /// The oldest version that is spoken.
+    /// Minimum TLS version.
     pub min_version: String,
 }
 
@@ -47,22 +47,22 @@ impl From<&model::TlsServer> for ListenerTls {
     }
 }
 
-/// TLS towards a backend.
+/// TLS to a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum BackendTls {
-    /// What the backend must show.
+    /// The backend's certificate is verified.
     Verified {
-        /// The SNI.
+        /// SNI.
         server_name: String,
-        /// Names of which its certificate must have one; the SNI where there are none.
+        /// Names of which the certificate has to have one; empty for the SNI.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         identities: Vec<String>,
-        /// Fingerprints of those who vouch for it; the system's where there are none.
+        /// Fingerprints of the CA certificates; empty for the system's trust store.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roots: Vec<String>,
     },
-    /// It was asked for in a way that cannot be carried out: requests fail.
+    /// The configuration is invalid: requests fail.
     Invalid,
 }
 
@@ -87,7 +87,7 @@ impl From<&model::BackendTls> for BackendTls {
     }
 }
 
-/// The fingerprint of a certificate's own one.
+/// The fingerprint of the leaf certificate of a chain.
 pub(super) fn fingerprint(certificate: &model::Certificate) -> Option<String> {
     certificate.chain.first().map(model::Der::fingerprint)
 }

@@ -1,4 +1,4 @@
-//! Services, and the workloads that serve them.
+//! Services and the addresses that serve them.
 
 use serde::{Deserialize, Serialize};
 use xds::model;
@@ -9,14 +9,14 @@ use super::{BackendTls, Endpoint, EndpointHealth};
 /// A service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Service {
-    /// Its key.
+    /// `Service/namespace/name`.
     pub key: String,
-    /// Its virtual addresses.
+    /// Cluster IP addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vips: Vec<String>,
-    /// Its ports.
+    /// Ports with their protocol.
     pub ports: Vec<ServicePort>,
-    /// Who serves it, and how that fares.
+    /// Endpoints with their state.
     #[serde(default)]
     pub endpoints: Vec<Endpoint>,
 }
@@ -24,16 +24,16 @@ pub struct Service {
 /// A port of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicePort {
-    /// Its number.
+    /// Port number.
     pub port: u16,
-    /// Its name.
+    /// Name of the port; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// `tcp` or `udp`.
     pub transport: String,
-    /// What stands behind it, such as `HTTP`.
+    /// Application protocol, such as `HTTP`.
     pub protocol: String,
-    /// TLS towards it.
+    /// TLS to the endpoints; None for plain text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
 }
@@ -61,22 +61,22 @@ impl From<&model::ServicePort> for ServicePort {
     }
 }
 
-/// One address that serves.
+/// An address that serves services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Its key.
+    /// `EndpointSlice/namespace/service/address`.
     pub key: String,
-    /// Its address.
+    /// IP address.
     pub address: String,
-    /// Node it runs on.
+    /// Name of the node it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Zone it runs in.
+    /// Zone of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Whether it takes requests.
+    /// Readiness from the EndpointSlice.
     pub health: EndpointHealth,
-    /// What it serves.
+    /// Service ports that it serves.
     pub serves: Vec<Serves>,
 }
 

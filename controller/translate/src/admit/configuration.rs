@@ -8,7 +8,8 @@ use super::finding::{Finding, Reason, Severity};
 use super::load::{Cache, Load, Place};
 use super::path::FieldPath;
 use super::source::Source;
-use crate::store::{ObjectRef, Store};
+use super::unknown_fields::UnknownFields;
+use crate::store::{Object, ObjectRef, Store};
 
 /// The configuration of one machine, kept over reloads.
 ///
@@ -18,6 +19,7 @@ use crate::store::{ObjectRef, Store};
 /// objects with it.
 #[derive(Debug, Default)]
 pub struct Configuration {
+    unknown_fields: UnknownFields,
     cache: Cache,
     in_force: BTreeMap<ObjectRef, Place>,
     store: Store,
@@ -33,16 +35,29 @@ pub struct Reload {
     pub repeated: Vec<Finding>,
     /// Whether any object in force is another one than before.
     pub changed: bool,
+    /// Whether a file could not be read, or has something in it that cannot be told: it may be a
+    /// policy that says who is let in.
+    pub unrecognised: bool,
 }
 
 impl Configuration {
+    /// An empty one, with a choice of what becomes of objects with unknown fields.
+    #[must_use]
+    pub fn new(unknown_fields: UnknownFields) -> Self {
+        Self {
+            unknown_fields,
+            ..Self::default()
+        }
+    }
+
     /// Takes all files as they are now.
     pub fn reload(&mut self, sources: &[Source]) -> Reload {
-        let mut load = Load::read(sources, &self.cache);
+        let mut load = Load::read(sources, &self.cache, self.unknown_fields);
         let kept = self.keep_previous(&mut load);
         load.findings.extend(standing_in(&load));
         load.findings.extend(self.emptied(&load));
         let changed = self.enforce(load.places);
+        let unrecognised = load.opaque.values().any(|opaque| *opaque);
         self.cache = load.cache;
         load.findings.extend(kept);
         let (repeated, findings): (Vec<_>, Vec<_>) = load
@@ -54,7 +69,13 @@ impl Configuration {
             findings,
             repeated,
             changed,
+            unrecognised,
         }
+    }
+
+    /// The objects in force: those that were admitted, and what stands in for refused ones.
+    pub fn in_force(&self) -> impl Iterator<Item = &Object> {
+        self.in_force.values().filter_map(Place::in_force)
     }
 
     /// The objects in force.
@@ -148,20 +169,42 @@ fn same_object(a: &Place, b: &Place) -> bool {
 /// Says of each refused object that something stricter holds in its place.
 fn standing_in(load: &Load) -> Vec<Finding> {
     let places = load.places.iter();
-    let places = places.filter(|(_, place)| place.object().is_none() && place.in_force().is_some());
-    places
-        .map(|(reference, place)| Finding {
+    let refused = places.filter(|(_, place)| place.object().is_none());
+    let standing_in = refused.filter_map(|(reference, place)| {
+        Some(Finding {
             severity: Severity::Warning,
             file: place.file.to_string(),
             line: place.line(&FieldPath::default()),
             object: Some(reference.clone()),
             field: None,
             reason: Reason::RefusesAll,
-            text: "is refused and has no previous version: its targets refuse every request until \
-                   it is admitted"
-                .to_owned(),
+            text: refuses(place.in_force()?),
         })
-        .collect()
+    });
+    standing_in.collect()
+}
+
+/// What a stand-in refuses.
+fn refuses(stand_in: &Object) -> String {
+    let unclear = match stand_in {
+        Object::TrafficPolicy(policy) => {
+            let targets = &policy.spec.target_refs;
+            targets.is_empty() || targets.iter().any(|target| target.name.is_empty())
+        }
+        _ => false,
+    };
+    if unclear {
+        let namespace = &stand_in.metadata().namespace;
+        format!(
+            "is refused and has no previous version, and its targets cannot be told: until it is \
+             admitted, everything in namespace `{namespace}` refuses every request, unless it has \
+             a policy about tokens of its own"
+        )
+    } else {
+        "is refused and has no previous version: its targets refuse every request until it is \
+         admitted"
+            .to_owned()
+    }
 }
 
 fn kept_finding(file: &str, objects: &[ObjectRef]) -> Finding {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::finding::{Finding, Reason, Remark, Severity};
 use super::object::{self, Outcome};
 use super::path::{FieldPath, Step};
+use super::unknown_fields::UnknownFields;
 use super::yaml::{Composed, Note, Spans, compose};
 use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
@@ -46,11 +47,11 @@ impl Document {
         self.items.is_empty() && self.passed_over.is_empty() && !self.opaque
     }
 
-    pub(super) fn read(text: &str) -> Self {
+    pub(super) fn read(text: &str, unknown_fields: UnknownFields) -> Self {
         let mut document = Self::default();
         match compose(text) {
             Ok(None) => {}
-            Ok(Some(composed)) => document.take(composed),
+            Ok(Some(composed)) => document.take(composed, unknown_fields),
             Err(note) => {
                 document.opaque = true;
                 document
@@ -61,14 +62,14 @@ impl Document {
         document
     }
 
-    fn take(&mut self, composed: Composed) {
+    fn take(&mut self, composed: Composed, unknown_fields: UnknownFields) {
         let Composed {
             value,
             spans,
             notes,
         } = composed;
         let secret = value.get("kind").is_some_and(|kind| kind == Secret::KIND);
-        self.objects(value, &spans);
+        self.objects(value, &spans, unknown_fields);
         for mut note in notes {
             if secret {
                 // The remark quotes the value.
@@ -84,9 +85,9 @@ impl Document {
     }
 
     /// Takes one object, or all of a list.
-    fn objects(&mut self, value: Value, spans: &Spans) {
+    fn objects(&mut self, value: Value, spans: &Spans, unknown_fields: UnknownFields) {
         let Value::Object(mut fields) = value else {
-            return self.object(value, spans.clone());
+            return self.object(value, spans.clone(), unknown_fields);
         };
         let kind = fields
             .get("kind")
@@ -98,15 +99,15 @@ impl Document {
             let list = spans.child(&Step::Field("items".into()));
             for (index, item) in items.into_iter().enumerate() {
                 let place = list.and_then(|list| list.child(&Step::Item(index)));
-                self.object(item, place.unwrap_or(spans).clone());
+                self.object(item, place.unwrap_or(spans).clone(), unknown_fields);
             }
         } else {
-            self.object(Value::Object(fields), spans.clone());
+            self.object(Value::Object(fields), spans.clone(), unknown_fields);
         }
     }
 
-    fn object(&mut self, value: Value, spans: Spans) {
-        match object::read(value) {
+    fn object(&mut self, value: Value, spans: Spans, unknown_fields: UnknownFields) {
+        match object::read(value, unknown_fields) {
             Outcome::PassedOver { kind } => self.passed_over.push((kind, spans.at.line)),
             Outcome::Unidentified { remarks } => {
                 self.opaque = true;

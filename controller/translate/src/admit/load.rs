@@ -8,6 +8,7 @@ use super::finding::{Finding, Reason, Severity};
 use super::object::is_gateway_kind;
 use super::path::FieldPath;
 use super::source::Source;
+use super::unknown_fields::UnknownFields;
 use super::yaml::split;
 use crate::store::{Object, ObjectRef};
 
@@ -17,6 +18,7 @@ pub(super) type Cache = HashMap<Arc<str>, Arc<Document>>;
 /// The files of one load.
 #[derive(Debug, Default)]
 pub(super) struct Load {
+    unknown_fields: UnknownFields,
     pub(super) cache: Cache,
     /// Objects by name; of two with one name the first.
     pub(super) places: BTreeMap<ObjectRef, Place>,
@@ -62,8 +64,11 @@ impl Place {
 
 impl Load {
     /// Reads `sources`; documents that `before` has are not read again.
-    pub(super) fn read(sources: &[Source], before: &Cache) -> Self {
-        let mut load = Self::default();
+    pub(super) fn read(sources: &[Source], before: &Cache, unknown_fields: UnknownFields) -> Self {
+        let mut load = Self {
+            unknown_fields,
+            ..Self::default()
+        };
         let mut passed_over = BTreeMap::new();
         for source in sources {
             load.file(source, before, &mut passed_over);
@@ -143,9 +148,11 @@ impl Load {
         if let Some(document) = self.cache.get(text) {
             return Arc::clone(document);
         }
-        let (text, document) = match before.get_key_value(text) {
-            Some((text, document)) => (Arc::clone(text), Arc::clone(document)),
-            None => (text.into(), Arc::new(Document::read(text))),
+        let (text, document) = if let Some((text, document)) = before.get_key_value(text) {
+            (Arc::clone(text), Arc::clone(document))
+        } else {
+            let document = Document::read(text, self.unknown_fields);
+            (text.into(), Arc::new(document))
         };
         self.cache.insert(text, Arc::clone(&document));
         document

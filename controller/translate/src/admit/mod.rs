@@ -19,12 +19,14 @@ mod source;
 mod suggest;
 mod syntax;
 mod typed;
+mod unknown_fields;
 mod yaml;
 
 pub use configuration::{Configuration, Reload};
 pub use finding::{Finding, Reason, Severity};
 pub use path::FieldPath;
 pub use source::Source;
+pub use unknown_fields::UnknownFields;
 
 use self::load::{Cache, Load};
 use crate::store::Object;
@@ -47,10 +49,17 @@ pub struct Location {
     pub line: u32,
 }
 
-/// Reads files once, as `gwctl check` does. Of two objects with one name the first is taken.
+/// Reads files once. Of two objects with one name the first is taken, and one with an unknown field
+/// is refused.
 #[must_use]
 pub fn admit(sources: &[Source]) -> Admitted {
-    let load = Load::read(sources, &Cache::default());
+    admit_with(UnknownFields::Refuse, sources)
+}
+
+/// [`admit`], with a choice of what becomes of objects with unknown fields.
+#[must_use]
+pub fn admit_with(unknown_fields: UnknownFields, sources: &[Source]) -> Admitted {
+    let load = Load::read(sources, &Cache::default(), unknown_fields);
     let objects = load.places.values().filter_map(|place| {
         let location = Location {
             file: place.file.to_string(),

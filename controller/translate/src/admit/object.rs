@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 use super::finding::{Reason, Remark, Severity};
 use super::kinds::{KINDS, Kind};
 use super::path::FieldPath;
+use super::unknown_fields::UnknownFields;
 use super::{suggest, syntax};
-use crate::api::GATEWAY_GROUP;
+use crate::api::{GATEWAY_GROUP, OWN_GROUP};
 use crate::store::{Object, ObjectRef};
 use xds::model::ObjectName;
 
@@ -31,7 +32,7 @@ pub(super) enum Outcome {
 }
 
 /// Reads one object.
-pub(super) fn read(value: Value) -> Outcome {
+pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     let Value::Object(mut fields) = value else {
         let text = "is no Kubernetes object: it must be a mapping with apiVersion and kind";
         return unidentified(&FieldPath::default(), Reason::NotAnObject, text.to_owned());
@@ -67,27 +68,36 @@ pub(super) fn read(value: Value) -> Outcome {
         kind: kind.name.into(),
         name,
     };
+    let mut value = Value::Object(fields);
+    drop_nulls(&mut value);
     if !version_read {
         let path = FieldPath::default().field("apiVersion");
         let text = format!("version `{version}` is not read: write {wanted}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
+            stand_in: (kind.stand_in)(&reference.name, &value),
             reference,
             object: None,
-            stand_in: None,
             remarks,
         };
     }
-    judge(kind, reference, Value::Object(fields))
+    judge(kind, reference, value, unknown_fields)
 }
 
 /// Reads an object of a kind and version that are read.
-fn judge(kind: &Kind, reference: ObjectRef, mut value: Value) -> Outcome {
-    drop_nulls(&mut value);
+fn judge(
+    kind: &Kind,
+    reference: ObjectRef,
+    value: Value,
+    unknown_fields: UnknownFields,
+) -> Outcome {
     let mut remarks = metadata(&value);
-    let stand_in = (kind.stand_in)(&value);
+    let stand_in = (kind.stand_in)(&reference.name, &value);
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
+    for remark in &mut remarks {
+        unknown_fields.judge(remark);
+    }
     let refused = remarks
         .iter()
         .any(|remark| remark.severity == Severity::Error);
@@ -157,10 +167,17 @@ fn find(group: &str, name: &str) -> Found {
         .iter()
         .filter(|kind| kind.group == group)
         .map(|kind| kind.name);
-    match suggest::nearest(name, siblings).filter(|_| !GATEWAY_KINDS.contains(&name)) {
+    match suggest::nearest(name, siblings).filter(|_| !UNREAD_KINDS.contains(&name)) {
         Some(near) => Found::Slip {
             field: "kind",
             text: format!("`{name}` is no kind: did you mean `{near}`?"),
+        },
+        // It may be a newer policy, which says who is let in.
+        None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => Found::Slip {
+            field: "kind",
+            text: format!(
+                "this version has no kind `{name}` in group {OWN_GROUP}: correct it, or update the gateway"
+            ),
         },
         None => Found::Foreign,
     }
@@ -272,5 +289,10 @@ pub(super) fn is_gateway_kind(kind: &str) -> bool {
 
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds of Gateway API whose names are near to one another's.
-const GATEWAY_KINDS: [&str; 3] = ["GatewayClass", "ListenerSet", "BackendTLSPolicy"];
+/// Kinds of Gateway API and of ours that mean nothing here, or whose names are near to another's.
+const UNREAD_KINDS: [&str; 4] = [
+    "GatewayClass",
+    "GatewayParameters",
+    "ListenerSet",
+    "BackendTLSPolicy",
+];

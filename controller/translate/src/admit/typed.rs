@@ -86,7 +86,7 @@ fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Rem
         Step::Field(name) => suggest::hint(name, read.map(String::as_str).chain(unread)),
         Step::Item(_) => String::new(),
     };
-    let text = format!("there is no such field{hint}: it has no effect");
+    let text = format!("there is no such field{hint}");
     Some(Remark::warning(path, Reason::UnknownField, text))
 }
 

@@ -1,8 +1,9 @@
 //! ListenerSet.
 
 use serde::{Deserialize, Serialize};
+use xds::model::ObjectName;
 
-use super::{GATEWAY_GROUP, Listener, ObjectMeta};
+use super::{GATEWAY_GROUP, Gateway, Listener, ObjectMeta, Resource as _};
 
 /// More listeners for a Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -23,6 +24,18 @@ pub struct ListenerSetSpec {
     /// Where it listens.
     #[serde(default)]
     pub listeners: Vec<Listener>,
+}
+
+impl ListenerSet {
+    /// The Gateway that it names; `None` where it names something else.
+    #[must_use]
+    pub fn gateway(&self) -> Option<ObjectName> {
+        let parent = &self.spec.parent_ref;
+        let is_gateway = (&*parent.group, &*parent.kind) == (GATEWAY_GROUP, Gateway::KIND);
+        let own = &*self.metadata.namespace;
+        let namespace = parent.namespace.as_deref().unwrap_or(own);
+        is_gateway.then(|| ObjectName::new(namespace, &parent.name))
+    }
 }
 
 /// The Gateway of a ListenerSet.

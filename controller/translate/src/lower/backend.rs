@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use xds::model::{
     Backend, BackendKey, BackendProtocol, Host, HostAddress, Hostname, Hosts, ObjectName,
@@ -12,24 +13,37 @@ use super::rule::duration;
 use crate::api::{self, BackendDns, BackendHost, BackendSpec};
 use crate::expiry::Expiries;
 use crate::problem::Problem;
-use crate::resolve::backend::ResolvedBackend;
-use crate::resolve::{World, backend_validation};
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reason::Reason;
+use crate::resolve::backend_validation;
+use crate::upstream::Upstream;
+
+/// A `Backend` and what is found of it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct LoweredBackend {
+    /// As the model has it, or what is wrong with it.
+    pub(crate) lowered: Arc<Result<Backend, Problem>>,
+    /// Of the certificates of those who vouch for it.
+    pub(crate) expiries: Expiries,
+}
 
 /// Lowers a backend, or says what is wrong with it.
 pub(crate) fn lower(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     name: &ObjectName,
     object: &api::Backend,
-) -> ResolvedBackend {
+) -> LoweredBackend {
     let mut expiries = Expiries::default();
-    let lowered = lower_noting(world, name, object, &mut expiries);
-    ResolvedBackend { lowered, expiries }
+    let lowered = lower_noting(reader, name, object, &mut expiries);
+    LoweredBackend {
+        lowered: Arc::new(lowered),
+        expiries,
+    }
 }
 
 /// One whose TLS cannot be carried out is refused as a whole: nothing is sent to it in plain text.
 fn lower_noting(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     name: &ObjectName,
     object: &api::Backend,
     expiries: &mut Expiries,
@@ -38,7 +52,7 @@ fn lower_noting(
     let at = |problem: Problem| problem.under("spec");
     let protocol = protocol(spec).map_err(at)?;
     let tls = spec.tls.as_ref().map(|validation| {
-        let judged = backend_validation::judge::<api::Backend>(world, &name.namespace, validation);
+        let judged = backend_validation::judge::<api::Backend>(reader, &name.namespace, validation);
         *expiries = judged.expiries.under("spec.tls");
         match judged.refs.into_iter().chain(judged.refusals).next() {
             None => Ok(judged.tls),
@@ -55,6 +69,23 @@ fn lower_noting(
             api::ProxyProtocolVersion::V2 => ProxyProtocolVersion::V2,
         }),
     })
+}
+
+/// A `Backend` with what a policy asks of it, unless it says so itself.
+pub(crate) fn with_tls(reader: &Reader<'_>, backend: &Backend) -> Backend {
+    let mut backend = backend.clone();
+    let upstream = Upstream::Backend(backend.key.clone());
+    if backend.tls.is_none()
+        && let Some(tls) = reader.backend_tls(&upstream, None)
+    {
+        backend.tls = Some(tls.clone());
+        backend.protocol = match backend.protocol {
+            BackendProtocol::Http => BackendProtocol::Https,
+            BackendProtocol::H2c => BackendProtocol::H2,
+            other => other,
+        };
+    }
+    backend
 }
 
 fn protocol(spec: &BackendSpec) -> Result<BackendProtocol, Problem> {

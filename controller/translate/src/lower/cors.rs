@@ -7,7 +7,7 @@ use xds::model::{Allow, Cors, CorsOrigin};
 
 use crate::api::CorsFilter;
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
 pub(crate) fn lower(spec: &CorsFilter) -> Result<Cors, Problem> {
     let origins = spec.allow_origins.iter().enumerate().map(|(index, text)| {

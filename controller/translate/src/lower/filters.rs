@@ -9,13 +9,13 @@ use super::rule::Notes;
 use super::{cors, header_edit, rewrite};
 use crate::api::{FilterType, HttpRouteFilter, HttpRouteMatch, MirrorFilter};
 use crate::problem::Problem;
-use crate::resolve::World;
+use crate::reader::Reader;
+use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
-use crate::status::Reason;
 
 /// Where filters stand.
 pub(crate) struct Scope<'s> {
-    pub(crate) world: &'s World<'s>,
+    pub(crate) reader: &'s Reader<'s>,
     /// The route.
     pub(crate) from: Referrer<'s>,
     /// The rule's matches.
@@ -130,7 +130,7 @@ fn mirror(
     notes: &mut Notes,
 ) -> Result<Option<Mirror>, Problem> {
     let fraction = fraction(spec)?;
-    let (target, problem) = scope.world.follow(scope.from, (&spec.backend_ref).into());
+    let (target, problem) = scope.reader.follow(scope.from, (&spec.backend_ref).into());
     let Some(problem) = problem else {
         return Ok(Some(Mirror { target, fraction }));
     };

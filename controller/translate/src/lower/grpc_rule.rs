@@ -5,21 +5,21 @@ use xds::model::{HttpMatch, HttpRule, PathMatch, RequestProtocol, Timeouts};
 
 use super::matches::{self, pattern, unknown_type, unsupported};
 use super::rule::{LoweredRule, Notes, Site};
-use super::{filters, rule, session};
+use super::{filters, rule_backends, session};
 use crate::api::{GrpcMethodMatch, GrpcRouteMatch, GrpcRouteRule, ValueMatchType};
 use crate::problem::Problem;
 
 /// Lowers the rule at `site`.
-pub(crate) fn lower<'a>(site: &Site<'_>, spec: &'a GrpcRouteRule) -> LoweredRule<'a> {
+pub(crate) fn lower(site: &Site<'_>, spec: &GrpcRouteRule) -> LoweredRule {
     let mut notes = Notes::default();
     let scope = filters::Scope {
-        world: site.world,
+        reader: site.reader,
         from: site.from,
         matches: &[],
     };
     let matches = matches::all(&spec.matches, &mut notes, a_match);
     let filters = filters::lower(&scope, &spec.filters, "filters", &mut notes);
-    let backends = rule::backends(&scope, &spec.backend_refs, &mut notes);
+    let backends = rule_backends::lower(&scope, &spec.backend_refs, &mut notes);
     let session = spec.session_persistence.as_ref();
     let session = session.and_then(|it| notes.keep(session::lower(it, site.route, site.index)));
     let rule = matches.map(|matches| HttpRule {

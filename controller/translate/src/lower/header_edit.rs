@@ -5,7 +5,7 @@ use xds::model::HeaderEdit;
 
 use crate::api::{Header, HeaderFilter};
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
 /// Lowers an edit. Names that frame a message or belong to one connection are refused: the proxy
 /// writes them itself, and an edit of them is a smuggled request.

@@ -6,13 +6,13 @@ use http::StatusCode;
 use xds::model::{GatewayDuration, HttpRule, RequestProtocol, Retry, Timeout, Timeouts};
 
 use super::rule::{LoweredRule, Notes, Site, duration};
-use super::{filters, matches, rule, session};
+use super::{filters, matches, rule_backends, session};
 use crate::api::{HttpRouteRetry, HttpRouteRule, HttpRouteTimeouts};
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
 /// Lowers the rule at `site`.
-pub(crate) fn lower<'a>(site: &Site<'_>, spec: &'a HttpRouteRule) -> LoweredRule<'a> {
+pub(crate) fn lower(site: &Site<'_>, spec: &HttpRouteRule) -> LoweredRule {
     let mut notes = Notes::default();
     let rule = carry_out(site, spec, &mut notes);
     notes.lowered(spec.name.as_deref(), site.index, rule)
@@ -22,12 +22,12 @@ pub(crate) fn lower<'a>(site: &Site<'_>, spec: &'a HttpRouteRule) -> LoweredRule
 fn carry_out(site: &Site<'_>, spec: &HttpRouteRule, notes: &mut Notes) -> Option<HttpRule> {
     let matches = matches::lower(&spec.matches, notes);
     let scope = filters::Scope {
-        world: site.world,
+        reader: site.reader,
         from: site.from,
         matches: &spec.matches,
     };
     let filters = filters::lower(&scope, &spec.filters, "filters", notes);
-    let backends = rule::backends(&scope, &spec.backend_refs, notes);
+    let backends = rule_backends::lower(&scope, &spec.backend_refs, notes);
     let timeouts = spec.timeouts.as_ref().map(|it| timeouts(it, notes));
     let retry = spec.retry.as_ref().map(|it| retry(it, notes));
     let session = spec.session_persistence.as_ref();

@@ -18,9 +18,9 @@ use crate::api::{
 };
 use crate::jwks;
 use crate::problem::Problem;
-use crate::resolve::World;
+use crate::reader::Reader;
+use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
-use crate::status::Reason;
 
 /// What became of the tokens of a policy.
 pub(crate) struct LoweredJwt {
@@ -32,7 +32,7 @@ pub(crate) struct LoweredJwt {
 }
 
 /// Lowers what a policy, `from`, says of tokens.
-pub(crate) fn lower(world: &World<'_>, from: Referrer<'_>, spec: &JwtSpec) -> LoweredJwt {
+pub(crate) fn lower(reader: &Reader<'_>, from: Referrer<'_>, spec: &JwtSpec) -> LoweredJwt {
     let (mut problems, mut refs) = (Vec::new(), Vec::new());
     if spec.providers.is_empty() {
         let message = "name nobody whose tokens are believed: give one with issuer and jwks";
@@ -43,7 +43,7 @@ pub(crate) fn lower(world: &World<'_>, from: Referrer<'_>, spec: &JwtSpec) -> Lo
     let providers = specs.filter_map(|(index, spec)| {
         let at = format!("providers[{index}]");
         let lowered = if issuers.insert(&spec.issuer) {
-            provider(world, from, spec)
+            provider(reader, from, spec)
         } else {
             Err(invalid(
                 "issuer",
@@ -75,14 +75,14 @@ pub(crate) fn lower(world: &World<'_>, from: Referrer<'_>, spec: &JwtSpec) -> Lo
 
 /// A provider, and why its keys are not to be had.
 fn provider(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     from: Referrer<'_>,
     spec: &JwtProviderSpec,
 ) -> Result<(JwtProvider, Option<Problem>), Problem> {
     if spec.issuer.is_empty() {
         return Err(invalid("issuer", "is empty: give the `iss` of its tokens"));
     }
-    let (keys, problem) = keys(world, from, &spec.jwks).map_err(|it| it.under("jwks"))?;
+    let (keys, problem) = keys(reader, from, &spec.jwks).map_err(|it| it.under("jwks"))?;
     let claims = spec.claims_to_headers.iter().enumerate();
     let claims = claims.map(|(index, spec)| {
         claim(spec).map_err(|it| it.under(format_args!("claimsToHeaders[{index}]")))
@@ -104,7 +104,7 @@ fn provider(
 }
 
 fn keys(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     from: Referrer<'_>,
     spec: &JwksSpec,
 ) -> Result<(JwtKeys, Option<Problem>), Problem> {
@@ -114,7 +114,7 @@ fn keys(
             Ok((JwtKeys::Inline(text.clone()), None))
         }
         (None, Some(remote)) => {
-            let remote = self::remote(world, from, remote);
+            let remote = self::remote(reader, from, remote);
             let (keys, problem) = remote.map_err(|problem| problem.under("remote"))?;
             Ok((keys, problem.map(|problem| problem.under("remote"))))
         }
@@ -123,14 +123,14 @@ fn keys(
 }
 
 fn remote(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     from: Referrer<'_>,
     spec: &RemoteJwksSpec,
 ) -> Result<(JwtKeys, Option<Problem>), Problem> {
     let (location, problem) = match (&spec.backend_ref, &spec.path, &spec.url) {
         (Some(reference), Some(path), None) => {
             let path = self::path(path)?;
-            let (target, problem) = world.follow(from, reference.into());
+            let (target, problem) = reader.follow(from, reference.into());
             let problem = problem.map(|problem| problem.under("backendRef"));
             (JwksLocation::Backend { target, path }, problem)
         }

@@ -11,7 +11,7 @@ use crate::api::{
     ValueMatchType,
 };
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
 /// Lowers all matches of a rule; `None` if one of them cannot be carried out.
 pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut Notes) -> Option<Vec<HttpMatch>> {

@@ -14,9 +14,9 @@ use crate::api::{
     PathOptionsSpec, ProxyProtocolSpec, TrafficPolicy, TrafficPolicySpec,
 };
 use crate::problem::{self, Problem};
-use crate::resolve::World;
+use crate::reader::Reader;
+use crate::reason::Reason;
 use crate::resolve::backend::{Carries, Referrer};
-use crate::status::Reason;
 
 /// What a policy says, whatever it aims at.
 pub(crate) struct LoweredPolicy {
@@ -30,12 +30,12 @@ pub(crate) struct LoweredPolicy {
 
 /// Lowers what the policy `name` says. Tokens are asked for even where the policy is refused.
 pub(crate) fn lower(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     name: &ObjectName,
     spec: &TrafficPolicySpec,
 ) -> LoweredPolicy {
     let from = Referrer::of::<TrafficPolicy>(&name.namespace, Carries::Requests);
-    let jwt = spec.jwt.as_ref().map(|spec| jwt::lower(world, from, spec));
+    let jwt = spec.jwt.as_ref().map(|spec| jwt::lower(reader, from, spec));
     let (others, refusal) = match all_but_jwt(spec) {
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),

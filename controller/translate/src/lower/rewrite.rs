@@ -7,7 +7,7 @@ use crate::api::{
     HttpRouteMatch, PathMatchType, PathModifier, PathModifierType, RedirectFilter, RewriteFilter,
 };
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
 /// Lowers a redirect in a rule of these matches.
 pub(crate) fn redirect(

@@ -1,17 +1,17 @@
 //! What lowering a rule comes to, and what the rules of HTTP and gRPC routes have in common.
 
-use xds::model::{Filters, GatewayDuration, HttpRule, ObjectName, RouteBackend, RouteRule};
+use std::sync::Arc;
 
-use super::filters;
-use crate::api::HttpBackendRef;
+use xds::model::{Filters, GatewayDuration, HttpRule, ObjectName, RouteRule};
+
 use crate::problem::Problem;
-use crate::resolve::World;
+use crate::reader::Reader;
+use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
-use crate::status::Reason;
 
 /// Where a rule stands.
 pub(crate) struct Site<'p> {
-    pub(crate) world: &'p World<'p>,
+    pub(crate) reader: &'p Reader<'p>,
     pub(crate) from: Referrer<'p>,
     pub(crate) route: &'p ObjectName,
     /// Its number in the route.
@@ -19,9 +19,9 @@ pub(crate) struct Site<'p> {
 }
 
 /// What became of a rule.
-pub(crate) struct LoweredRule<'a> {
+pub(crate) struct LoweredRule {
     /// Its name, for policies to aim at.
-    pub(crate) name: Option<&'a str>,
+    pub(crate) name: Option<Arc<str>>,
     /// The rule; `None` where it is dropped.
     pub(crate) rule: Option<RouteRule>,
     /// What in it cannot be carried out. If there is still a rule, it fails closed.
@@ -51,14 +51,14 @@ impl Notes {
         name: Option<&str>,
         index: usize,
         rule: Option<HttpRule>,
-    ) -> LoweredRule<'_> {
+    ) -> LoweredRule {
         let rule = match (self.problems.is_empty(), rule) {
             (true, rule) => rule,
             (false, Some(rule)) if self.fails_closed => Some(answer_500(rule)),
             (false, _) => None,
         };
         LoweredRule {
-            name,
+            name: name.map(Arc::from),
             rule: rule.map(RouteRule::Http),
             problems: of_rule(index, self.problems),
             refs: of_rule(index, self.refs),
@@ -70,27 +70,6 @@ impl Notes {
 pub(crate) fn of_rule(index: usize, problems: Vec<Problem>) -> Vec<Problem> {
     let at = |problem: Problem| problem.under(format_args!("spec.rules[{index}]"));
     problems.into_iter().map(at).collect()
-}
-
-/// Where the requests of a rule go.
-pub(crate) fn backends(
-    scope: &filters::Scope<'_>,
-    specs: &[HttpBackendRef],
-    notes: &mut Notes,
-) -> Vec<RouteBackend> {
-    let specs = specs.iter().enumerate();
-    let backends = specs.map(|(number, spec)| {
-        let (target, problem) = scope.world.follow(scope.from, spec.into());
-        let problem = problem.map(|problem| problem.under(format_args!("backendRefs[{number}]")));
-        notes.refs.extend(problem);
-        let at = format_args!("backendRefs[{number}].filters");
-        RouteBackend {
-            target,
-            weight: spec.weight,
-            filters: filters::lower(scope, &spec.filters, at, notes),
-        }
-    });
-    backends.collect()
 }
 
 /// The same matches, but nothing behind them.

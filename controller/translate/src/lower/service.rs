@@ -1,100 +1,35 @@
 //! Services and the workloads behind them.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use xds::model::{
-    BackendProtocol, BackendTls, Health, Model, ObjectName, Serves, Service, ServiceKey,
-    ServicePort, Transport, Workload, WorkloadKey,
+    BackendProtocol, Health, ObjectName, Serves, Service, ServiceKey, ServicePort, Transport,
+    Workload, WorkloadKey,
 };
 
 use crate::api::{
     self, AddressType, Endpoint, EndpointConditions, EndpointSlice, Resource as _,
-    SERVICE_NAME_LABEL, TransportProtocol,
+    TransportProtocol,
 };
-use crate::resolve::World;
-use crate::store::Store;
+use crate::reader::Reader;
+use crate::resolve::app_protocol::protocol;
 
-/// What a port speaks, by its `appProtocol` and whether TLS is asked for. Names without a domain are
-/// IANA's, in any case (`HTTPS`).
-pub(crate) fn protocol(port: &api::ServicePort, tls: Option<&BackendTls>) -> BackendProtocol {
-    let name = port.app_protocol.as_deref().unwrap_or_default();
-    let name = if name.contains('/') {
-        name.to_owned()
-    } else {
-        name.to_ascii_lowercase()
-    };
-    match (&*name, tls) {
-        ("" | "http" | "kubernetes.io/ws", None) => BackendProtocol::Http,
-        ("h2c" | "http2" | "grpc" | "kubernetes.io/h2c", None) => BackendProtocol::H2c,
-        ("" | "http" | "https" | "kubernetes.io/ws" | "kubernetes.io/wss", Some(_)) => {
-            BackendProtocol::Https
-        }
-        ("h2c" | "http2" | "grpc" | "kubernetes.io/h2c", Some(_)) => BackendProtocol::H2,
-        // Routes that look at connections alone carry whatever is spoken there.
-        _ => BackendProtocol::Tcp,
-    }
+/// A Service as the model has it, with the workloads of its slices.
+pub(crate) fn lower(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    object: &api::Service,
+) -> (Service, Vec<Workload>) {
+    let service = service(reader, ServiceKey::new(name), object);
+    let slices = reader.slices(name);
+    let slices = slices.filter_map(|name| Some((name, &**reader.object::<EndpointSlice>(name)?)));
+    let workloads = workloads(&service, slices);
+    (service, workloads)
 }
 
-/// Why no request of HTTP can be sent to a port. Completes the sentence `port 80 of Service a/b …`.
-pub(crate) fn no_http(port: &api::ServicePort, tls: Option<&BackendTls>) -> Option<String> {
-    if protocol(port, tls) != BackendProtocol::Tcp {
-        return None;
-    }
-    let name = port.app_protocol.as_deref().unwrap_or_default();
-    let wants_tls = ["https", "kubernetes.io/wss"].contains(&&*name.to_ascii_lowercase());
-    Some(if wants_tls {
-        format!(
-            "has appProtocol `{name}`: add a BackendTLSPolicy that says what its certificate is"
-        )
-    } else {
-        format!(
-            "has appProtocol `{name}`, which is not supported: use http, https, grpc, \
-             kubernetes.io/h2c, kubernetes.io/ws or kubernetes.io/wss, or leave it out"
-        )
-    })
-}
-
-/// Adds the services that are wanted, and the workloads that serve them.
-pub(crate) fn add(model: &mut Model, world: &World<'_>, wanted: &HashSet<ServiceKey>) {
-    if wanted.is_empty() {
-        return;
-    }
-    let store = world.store;
-    let slices = slices_by_service(store);
-    let mut serving = Vec::new();
-    for (name, object) in &store.services {
-        let key = ServiceKey::new(name);
-        if !wanted.contains(&key) {
-            continue;
-        }
-        let service = service(world, key, object);
-        if let Some(slices) = slices.get(&(&*name.namespace, &*name.name)) {
-            serving.append(&mut workloads(&service, slices));
-        }
-        model.services.insert(service.key.clone(), service);
-    }
-    let serving = serving
-        .into_iter()
-        .map(|workload| (workload.key.clone(), workload));
-    model.workloads = serving.collect();
-}
-
-type NamedSlice<'a> = (&'a ObjectName, &'a EndpointSlice);
-
-fn slices_by_service(store: &Store) -> HashMap<(&str, &str), Vec<NamedSlice<'_>>> {
-    let mut slices: HashMap<_, Vec<_>> = HashMap::new();
-    for (name, slice) in &store.endpoint_slices {
-        if let Some(service) = slice.metadata.labels.get(SERVICE_NAME_LABEL) {
-            let service = (&*name.namespace, service.as_str());
-            slices.entry(service).or_default().push((name, slice));
-        }
-    }
-    slices
-}
-
-fn service(world: &World<'_>, key: ServiceKey, object: &api::Service) -> Service {
+fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Service {
     let spec = &object.spec;
     let addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
     // A headless Service has the text `None` there.
@@ -103,7 +38,7 @@ fn service(world: &World<'_>, key: ServiceKey, object: &api::Service) -> Service
     vips.retain(|vip| seen.insert(*vip));
     let ports = spec.ports.iter().filter_map(|port| {
         let transport = transport(port.protocol)?;
-        let tls = world.backend_tls.of_port(&key, &port.name);
+        let tls = reader.tls_of_port(&key, &port.name);
         let tls = tls.filter(|_| transport == Transport::Tcp);
         Some(ServicePort {
             port: port.port,
@@ -131,7 +66,10 @@ fn transport(protocol: TransportProtocol) -> Option<Transport> {
 
 /// An endpoint can be in two slices while it moves from one to the other. It is one workload, in
 /// its better state.
-fn workloads(service: &Service, slices: &[NamedSlice<'_>]) -> Vec<Workload> {
+fn workloads<'a>(
+    service: &Service,
+    slices: impl Iterator<Item = (&'a ObjectName, &'a EndpointSlice)>,
+) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
     let mut by_socket: HashMap<_, usize> = HashMap::new();
     for (name, slice) in slices {

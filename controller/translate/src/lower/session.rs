@@ -7,7 +7,7 @@ use super::header_edit;
 use super::rule::duration;
 use crate::api::{self, CookieLifetime, SessionPersistenceType};
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
 /// Lowers the session persistence of rule number `rule` of `route`.
 pub(crate) fn lower(

@@ -6,11 +6,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use xds::model::ObjectName;
 
 use crate::api::{self, GatewayAddress};
-use crate::options::Place;
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reason::Reason;
 
 /// What became of the addresses of one Gateway.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Addresses {
     /// What its listeners bind to.
     pub(crate) bind: IpAddr,
@@ -23,13 +24,11 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
-    pub(crate) fn of(name: &ObjectName, gateway: &api::Gateway, place: &Place) -> Self {
+    pub(crate) fn of(reader: &Reader<'_>, name: &ObjectName, gateway: &api::Gateway) -> Self {
         let asked = &gateway.spec.addresses;
-        match place {
-            Place::Machine { addresses } => on_machine(asked, addresses),
-            Place::Cluster { assigned, .. } => {
-                in_cluster(asked, assigned.get(name).map_or(&[], Vec::as_slice))
-            }
+        match reader.machine_addresses() {
+            Some(addresses) => on_machine(asked, addresses),
+            None => in_cluster(asked, reader.assigned(name)),
         }
     }
 }

@@ -5,10 +5,10 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use xds::model::{Der, ObjectName};
 
-use super::World;
-use super::reference_grant::Referent;
 use crate::api::{ConfigMap, Resource, Secret};
 use crate::expiry::Expiries;
+use crate::reader::Reader;
+use crate::reader::Referent;
 
 /// Why a reference leads to no certificates, with what to tell the user.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum InvalidAuthority {
     Unusable(String),
 }
 
-impl World<'_> {
+impl Reader<'_> {
     /// The certificates that a reference of an object of kind `T` in `namespace` leads to: those
     /// in the entry `ca.crt` of a `ConfigMap` or Secret.
     pub(crate) fn authority<T: Resource>(
@@ -38,7 +38,7 @@ impl World<'_> {
                 to.kind, to.group
             )));
         }
-        if !self.grants.permit::<T>(namespace, to) {
+        if !self.permits((T::GROUP, T::KIND), namespace, to) {
             return Err(InvalidAuthority::NotPermitted(format!(
                 "{} {name} is in another namespace: add a ReferenceGrant there from {} in \
                  `{namespace}`",
@@ -47,10 +47,10 @@ impl World<'_> {
             )));
         }
         let entry = if is_map {
-            let map = self.store.config_maps.get(&name);
+            let map = self.object::<ConfigMap>(&name);
             map.map(|map| map.entry(ENTRY))
         } else {
-            let secret = self.store.secrets.get(&name);
+            let secret = self.object::<Secret>(&name);
             secret.map(|secret| secret.entry(ENTRY))
         };
         let bundle = match entry {
@@ -75,7 +75,7 @@ impl World<'_> {
         let subject = format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name);
         for certificate in certificates {
             let said = (&*subject, ": renew it, or take it out");
-            expiries.note(self.options.now, certificate, field, said);
+            expiries.note(self, certificate, field, said);
         }
     }
 }

@@ -1,48 +1,17 @@
 //! What the backend references of routes lead to.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::num::NonZeroU16;
 
-use jiff::Timestamp;
 use xds::model::{
     self, BackendKey, BackendProtocol, Hosts, InvalidBackend, ObjectName, ServiceKey, Target,
 };
 
-use super::World;
-use super::reference_grant::Referent;
+use super::app_protocol::no_http;
 use crate::api::{self, BackendReference, Resource, TransportProtocol};
-use crate::expiry::Expiries;
-use crate::lower::backend;
-use crate::lower::service::no_http;
 use crate::problem::Problem;
-use crate::status::Reason;
-
-/// Our `Backend` objects.
-#[derive(Default)]
-pub(crate) struct Backends<'a>(pub(crate) BTreeMap<&'a ObjectName, ResolvedBackend>);
-
-/// A `Backend` and what is found of it.
-pub(crate) struct ResolvedBackend {
-    /// As the model has it, or what is wrong with it.
-    pub(crate) lowered: Result<model::Backend, Problem>,
-    /// Of the certificates of those who vouch for it.
-    pub(crate) expiries: Expiries,
-}
-
-impl<'a> Backends<'a> {
-    pub(crate) fn of(world: &World<'a>) -> Self {
-        let objects = world.store.backends.iter();
-        let lowered = objects.map(|(name, object)| (name, backend::lower(world, name, object)));
-        Self(lowered.collect())
-    }
-
-    /// When the first certificate of those who vouch expires that has not done so.
-    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
-        let backends = self.0.values();
-        backends.filter_map(|backend| backend.expiries.next).min()
-    }
-}
+use crate::reader::{Reader, Referent};
+use crate::reason::Reason;
 
 /// Who refers to a backend, and what it would carry there.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +61,7 @@ impl<'r> Referrer<'r> {
     }
 }
 
-impl World<'_> {
+impl Reader<'_> {
     /// Follows a reference to a backend. One that leads nowhere still has its share of the
     /// requests or connections, which are refused.
     pub(crate) fn follow(
@@ -112,7 +81,7 @@ impl World<'_> {
                 let name = ObjectName::new(to.namespace, to.name);
                 match kind {
                     BackendKind::Service => self.service_port(&name, reference.port, from.carries),
-                    BackendKind::Backend => self.backend(&name, from),
+                    BackendKind::Backend => self.backend_target(&name, from),
                 }
             });
         match followed {
@@ -130,10 +99,7 @@ impl World<'_> {
     }
 
     fn check_grant(&self, from: Referrer<'_>, to: Referent<'_>) -> Result<(), Problem> {
-        if self
-            .grants
-            .permit_kind((from.group, from.kind), from.namespace, to)
-        {
+        if self.permits((from.group, from.kind), from.namespace, to) {
             return Ok(());
         }
         let message = format!(
@@ -150,7 +116,7 @@ impl World<'_> {
         carries: Carries,
     ) -> Result<Target, Problem> {
         let fail = |reason, message: String| Err(Problem::new(reason, "", message));
-        let Some(service) = self.store.services.get(name) else {
+        let Some(service) = self.object::<api::Service>(name) else {
             let message = format!("Service {name} does not exist: create it");
             return fail(Reason::BackendNotFound, message);
         };
@@ -175,7 +141,7 @@ impl World<'_> {
             return fail(Reason::BackendNotFound, message);
         };
         let service = ServiceKey::new(name);
-        let tls = self.backend_tls.of_port(&service, &spec.name);
+        let tls = self.tls_of_port(&service, &spec.name);
         if carries.is_http()
             && let Some(message) = no_http(spec, tls)
         {
@@ -188,9 +154,8 @@ impl World<'_> {
         })
     }
 
-    fn backend(&self, name: &ObjectName, from: Referrer<'_>) -> Result<Target, Problem> {
-        let backend = self.backends.0.get(name);
-        match backend.map(|backend| &backend.lowered) {
+    fn backend_target(&self, name: &ObjectName, from: Referrer<'_>) -> Result<Target, Problem> {
+        match self.backend(name) {
             Some(Ok(backend)) => match unable(backend, from.carries) {
                 None => Ok(Target::Backend(BackendKey::new(name))),
                 Some(why) => {

@@ -2,13 +2,13 @@
 
 use xds::model::{BackendTls, Hostname, Identity, Roots, TlsClient};
 
-use super::World;
 use super::authority::InvalidAuthority;
-use super::reference_grant::Referent;
 use crate::api::{BackendTlsValidation, Resource, SubjectAltName, SubjectAltNameType};
 use crate::expiry::Expiries;
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reader::Referent;
+use crate::reason::Reason;
 
 /// What a validation comes to.
 pub(crate) struct Judged {
@@ -23,13 +23,13 @@ pub(crate) struct Judged {
 
 /// Judges the validation of an object of kind `T` in `namespace`.
 pub(crate) fn judge<T: Resource>(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     namespace: &str,
     validation: &BackendTlsValidation,
 ) -> Judged {
     let mut refusals = Vec::new();
     let mut found = Found::default();
-    let roots = roots::<T>(world, namespace, validation, &mut refusals, &mut found);
+    let roots = roots::<T>(reader, namespace, validation, &mut refusals, &mut found);
     let server_name = Hostname::parse_exact(&validation.hostname)
         .map_err(|error| refusals.push(invalid("hostname", error)))
         .ok();
@@ -67,7 +67,7 @@ struct Found {
 
 /// Where some of the references are good, those vouch; `None` where nobody is left.
 fn roots<T: Resource>(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     namespace: &str,
     validation: &BackendTlsValidation,
     refusals: &mut Vec<Problem>,
@@ -92,9 +92,9 @@ fn roots<T: Resource>(
             name: &reference.name,
         };
         let field = format!("caCertificateRefs[{index}]");
-        match world.authority::<T>(namespace, to) {
+        match reader.authority::<T>(namespace, to) {
             Ok(certificates) => {
-                world.note_expiries(to, &certificates, &field, &mut found.expiries);
+                reader.note_expiries(to, &certificates, &field, &mut found.expiries);
                 roots.extend(certificates);
             }
             Err(why) => {

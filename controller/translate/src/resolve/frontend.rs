@@ -3,26 +3,27 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
-use jiff::Timestamp;
 use xds::model::{ClientAuth, ObjectName};
 
-use super::World;
 use super::authority::InvalidAuthority;
-use super::reference_grant::Referent;
 use crate::api::{
     FrontendTlsConfig, FrontendValidation, FrontendValidationMode, Gateway, GatewaySpec,
 };
 use crate::expiry::Expiries;
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reader::Referent;
+use crate::reason::Reason;
 
 /// What the clients of each port must show.
+#[derive(Debug, PartialEq)]
 pub(crate) struct ClientValidation {
     default: Validated,
     per_port: BTreeMap<NonZeroU16, Validated>,
 }
 
 /// What the clients of a port must show, and what is wrong with it.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Validated {
     /// `None` where nobody is left to vouch: connections must not be taken then.
     pub(crate) client_auth: Option<ClientAuth>,
@@ -33,13 +34,13 @@ pub(crate) struct Validated {
 }
 
 impl ClientValidation {
-    pub(crate) fn of(world: &World<'_>, gateway: &ObjectName, spec: &GatewaySpec) -> Self {
+    pub(crate) fn of(reader: &Reader<'_>, gateway: &ObjectName, spec: &GatewaySpec) -> Self {
         let frontend = spec.tls.as_ref().and_then(|tls| tls.frontend.as_ref());
         let validated = |config: &FrontendTlsConfig, field: String| {
             let validation = config.validation.as_ref();
             validation.map_or_else(Validated::nothing, |validation| {
                 let field = format!("spec.tls.frontend.{field}.validation");
-                validate(world, gateway, validation, &field)
+                validate(reader, gateway, validation, &field)
             })
         };
         let per_port = frontend.into_iter().flat_map(|it| &it.per_port).enumerate();
@@ -51,12 +52,6 @@ impl ClientValidation {
                 .map(|(index, it)| (it.port, validated(&it.tls, format!("perPort[{index}].tls"))))
                 .collect(),
         }
-    }
-
-    /// When the first certificate of those who vouch expires that has not done so.
-    pub(crate) fn next_expiry(&self) -> Option<Timestamp> {
-        let validated = self.per_port.values().chain([&self.default]);
-        validated.filter_map(|it| it.expiries.next).min()
     }
 
     /// What holds at a port.
@@ -77,7 +72,7 @@ impl Validated {
 
 /// Where some of the references are good, those vouch.
 fn validate(
-    world: &World<'_>,
+    reader: &Reader<'_>,
     gateway: &ObjectName,
     validation: &FrontendValidation,
     field: &str,
@@ -93,9 +88,9 @@ fn validate(
             name: &reference.name,
         };
         let field = format!("{field}.caCertificateRefs[{index}]");
-        match world.authority::<Gateway>(namespace, to) {
+        match reader.authority::<Gateway>(namespace, to) {
             Ok(certificates) => {
-                world.note_expiries(to, &certificates, &field, &mut expiries);
+                reader.note_expiries(to, &certificates, &field, &mut expiries);
                 roots.extend(certificates);
             }
             Err(why) => {

@@ -4,142 +4,113 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
-use xds::model::{Certificate, Hostname, ListenerKey, ListenerProtocol, ObjectName};
+use xds::model::{Hostname, ListenerKey, ListenerProtocol};
 
-use super::World;
+use super::allowed::Allowed;
 use super::frontend::ClientValidation;
+use super::offer::Offer;
 use super::protocol::{self, Protocol};
 use super::tls::{self, listener_protocol};
-use crate::api::{
-    self, FromNamespaces, LabelSelector, Resource as _, RouteGroupKind, SecretObjectReference,
-};
+use crate::api::{self, RouteGroupKind};
 use crate::expiry::Expiries;
 use crate::options::Options;
+use crate::owner::Owner;
 use crate::problem::Problem;
-use crate::status::Reason;
-
-/// The object that declares a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner<'a> {
-    Gateway(&'a ObjectName),
-    ListenerSet(&'a ObjectName),
-}
-
-impl<'a> Owner<'a> {
-    pub(crate) fn kind(self) -> &'static str {
-        match self {
-            Self::Gateway(_) => api::Gateway::KIND,
-            Self::ListenerSet(_) => api::ListenerSet::KIND,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'a ObjectName {
-        match self {
-            Self::Gateway(name) | Self::ListenerSet(name) => name,
-        }
-    }
-
-    /// What its reference to a certificate leads to. Grants for a Gateway are not those of its
-    /// ListenerSets.
-    pub(crate) fn certificate(
-        self,
-        world: &World<'_>,
-        reference: &SecretObjectReference,
-        invalid: Reason,
-    ) -> Result<Certificate, Problem> {
-        let namespace = &self.name().namespace;
-        match self {
-            Self::Gateway(_) => world.certificate::<api::Gateway>(namespace, reference, invalid),
-            Self::ListenerSet(_) => {
-                world.certificate::<api::ListenerSet>(namespace, reference, invalid)
-            }
-        }
-    }
-}
+use crate::reader::Reader;
+use crate::reason::Reason;
 
 /// A listener, and what is wrong with it.
-pub(crate) struct Listener<'a> {
-    pub(crate) owner: Owner<'a>,
+#[derive(Debug, PartialEq)]
+pub(crate) struct Listener {
+    pub(crate) owner: Owner,
     /// Its number in its owner.
     index: usize,
-    pub(crate) spec: &'a api::Listener,
-    pub(crate) key: ListenerKey,
+    /// Its key, name, port, host name and which routes it takes.
+    pub(crate) offer: Arc<Offer>,
     pub(crate) protocol: Option<Protocol>,
     /// What the data plane is told that it speaks; `None` where it cannot be carried out.
     pub(crate) carried: Option<ListenerProtocol>,
-    pub(crate) hostname: Option<Hostname>,
     /// The port of the socket: the listener's, or that and the offset.
-    pub(crate) port: NonZeroU16,
-    /// Kinds of routes it takes.
-    pub(crate) kinds: Vec<RouteGroupKind>,
-    pub(crate) namespaces: AllowedNamespaces<'a>,
-    /// Routes attached to it.
-    pub(crate) attached: u32,
+    pub(crate) socket_port: NonZeroU16,
     /// Why it is not accepted.
     pub(crate) refusals: Vec<Problem>,
-    /// Why it is in conflict with another listener of its Gateway or of its ListenerSets.
-    pub(crate) conflict: Option<Problem>,
     /// References that lead nowhere.
     pub(crate) refs: Vec<Problem>,
     /// Which certificates of it, and of those who vouch for its clients, have expired.
     pub(crate) expiries: Expiries,
+}
+
+/// How a listener stands among those of its Gateway and of its ListenerSets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Standing {
+    /// Why it is in conflict with another one.
+    pub(crate) conflict: Option<Problem>,
     /// Another listener of its port whose host names overlap with its own, by name.
     pub(crate) overlaps: Option<String>,
+}
+
+/// A listener with all that is known of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Judged<'a> {
+    pub(crate) listener: &'a Listener,
+    pub(crate) standing: &'a Standing,
     /// Why its port cannot be had.
-    pub(crate) unusable: Option<Problem>,
+    pub(crate) unusable: Option<&'a Problem>,
 }
 
-/// The namespaces whose routes may attach.
-pub(crate) enum AllowedNamespaces<'a> {
-    Every,
-    Listed(BTreeSet<&'a str>),
-}
+impl Judged<'_> {
+    /// Whether it is part of its Gateway.
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.listener.is_accepted(self.standing)
+    }
 
-impl AllowedNamespaces<'_> {
-    pub(crate) fn allow(&self, namespace: &str) -> bool {
-        match self {
-            Self::Every => true,
-            Self::Listed(names) => names.contains(namespace),
-        }
+    /// Whether requests can come in by it.
+    pub(crate) fn is_programmed(&self) -> bool {
+        let carried = self.listener.carried.is_some() && !self.listener.offer.kinds.is_empty();
+        self.is_accepted() && self.unusable.is_none() && carried
     }
 }
 
-impl<'a> Listener<'a> {
+impl Listener {
     /// Judges listener number `index` of `owner`, whose Gateway judges clients by `validation`.
     pub(crate) fn resolve(
-        world: &World<'a>,
-        owner: Owner<'a>,
+        reader: &Reader<'_>,
+        owner: &Owner,
         validation: &ClientValidation,
         index: usize,
-        spec: &'a api::Listener,
+        spec: &api::Listener,
     ) -> Self {
         let protocol = Protocol::of(spec);
-        let port = socket_port(spec.port, world.options);
+        let port = socket_port(spec.port, reader.options());
         let hostname = hostname(spec);
         let (kinds, refs) = route_kinds(spec, protocol);
-        let mut listener = Self {
-            owner,
-            index,
-            spec,
+        let namespaces = &spec.allowed_routes.namespaces;
+        let (from, selector) = (namespaces.from, namespaces.selector.as_ref());
+        let offer = Offer {
             key: ListenerKey::new(owner.kind(), owner.name(), &spec.name),
+            name: spec.name.clone(),
+            port: spec.port,
+            protocol: spec.protocol.clone(),
+            hostname: hostname.clone().unwrap_or_default(),
+            kinds,
+            allowed: Allowed::of(&owner.name().namespace, from, selector),
+        };
+        let mut listener = Self {
+            owner: owner.clone(),
+            index,
+            offer: Arc::new(offer),
             protocol,
             carried: None,
-            hostname: hostname.clone().unwrap_or_default(),
-            port: port.clone().unwrap_or(spec.port),
-            kinds,
-            namespaces: listener_namespaces(world, owner, spec),
-            attached: 0,
+            socket_port: port.clone().unwrap_or(spec.port),
             refusals: Vec::new(),
-            conflict: None,
             refs,
             expiries: Expiries::default(),
-            overlaps: None,
-            unusable: None,
         };
         match protocol {
             None => listener.refusals.push(unknown_protocol(spec)),
-            Some(protocol) => listener.speak(world, protocol, validation),
+            Some(protocol) => listener.speak(reader, spec, protocol, validation),
         }
         listener.refusals.extend(port.err());
         listener.refusals.extend(hostname.err());
@@ -151,14 +122,8 @@ impl<'a> Listener<'a> {
     }
 
     /// Whether it is part of its Gateway.
-    pub(crate) fn is_accepted(&self) -> bool {
-        self.refusals.is_empty() && self.conflict.is_none()
-    }
-
-    /// Whether requests can come in by it.
-    pub(crate) fn is_programmed(&self) -> bool {
-        let carried = self.carried.is_some() && !self.kinds.is_empty();
-        self.is_accepted() && self.unusable.is_none() && carried
+    pub(crate) fn is_accepted(&self, standing: &Standing) -> bool {
+        self.refusals.is_empty() && standing.conflict.is_none()
     }
 
     /// Where `field` of it stands in its owner.
@@ -166,11 +131,16 @@ impl<'a> Listener<'a> {
         format!("spec.listeners[{}].{field}", self.index)
     }
 
-    fn speak(&mut self, world: &World<'_>, protocol: Protocol, validation: &ClientValidation) {
+    fn speak(
+        &mut self,
+        reader: &Reader<'_>,
+        spec: &api::Listener,
+        protocol: Protocol,
+        validation: &ClientValidation,
+    ) {
         let mut notes = tls::Notes::default();
-        let clients = validation.at(self.spec.port);
-        self.carried =
-            listener_protocol(world, self.owner, self.spec, protocol, clients, &mut notes);
+        let clients = validation.at(spec.port);
+        self.carried = listener_protocol(reader, &self.owner, spec, protocol, clients, &mut notes);
         self.refusals.extend(notes.refusals);
         self.refs.extend(notes.refs);
         self.expiries = notes.expiries;
@@ -187,7 +157,7 @@ impl<'a> Listener<'a> {
 
     /// What is wrong with the judging of clients stands in the Gateway.
     fn blame_validation(&mut self, validation: &ClientValidation) {
-        let clients = validation.at(self.spec.port);
+        let clients = validation.at(self.offer.port);
         let here = matches!(self.owner, Owner::Gateway(_));
         let blamed = |problem: &Problem| {
             if here {
@@ -271,31 +241,6 @@ fn route_kinds(
         }
     }
     (kinds, problems)
-}
-
-fn listener_namespaces<'a>(
-    world: &World<'a>,
-    owner: Owner<'a>,
-    spec: &'a api::Listener,
-) -> AllowedNamespaces<'a> {
-    let allowed = &spec.allowed_routes.namespaces;
-    let selector = allowed.selector.as_ref();
-    allowed_namespaces(world, &owner.name().namespace, allowed.from, selector)
-}
-
-/// The namespaces that an object of `own` lets in.
-pub(crate) fn allowed_namespaces<'a>(
-    world: &World<'a>,
-    own: &'a str,
-    from: FromNamespaces,
-    selector: Option<&LabelSelector>,
-) -> AllowedNamespaces<'a> {
-    AllowedNamespaces::Listed(match (from, selector) {
-        (FromNamespaces::All, _) => return AllowedNamespaces::Every,
-        (FromNamespaces::Same, _) => BTreeSet::from([own]),
-        (FromNamespaces::Selector, Some(selector)) => world.namespaces.selected(selector),
-        (FromNamespaces::Selector, None) | (FromNamespaces::None, _) => BTreeSet::new(),
-    })
 }
 
 /// Ports below it need `CAP_NET_BIND_SERVICE`.

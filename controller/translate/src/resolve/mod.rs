@@ -1,7 +1,10 @@
-//! From objects to what they mean together: who attaches to whom, what each reference leads to,
-//! who wins a conflict. What is wrong becomes a `Problem` beside the result, never an error.
+//! What each reference leads to, who attaches to whom, who wins a conflict. What is wrong becomes a
+//! `Problem` beside the result, never an error. Each step is a function of what it is given and of what
+//! it asks its `Reader`.
 
 pub(crate) mod address;
+pub(crate) mod allowed;
+pub(crate) mod app_protocol;
 pub(crate) mod authority;
 pub(crate) mod backend;
 pub(crate) mod backend_tls;
@@ -11,52 +14,12 @@ pub(crate) mod frontend;
 pub(crate) mod gateway;
 pub(crate) mod listener;
 pub(crate) mod listener_set;
-pub(crate) mod namespaces;
+pub(crate) mod offer;
 pub(crate) mod overlap;
 pub(crate) mod parent;
 pub(crate) mod policy;
 pub(crate) mod policy_fields;
-pub(crate) mod policy_target;
 pub(crate) mod protocol;
-pub(crate) mod reference_grant;
-pub(crate) mod route;
-pub(crate) mod route_conflict;
-pub(crate) mod route_object;
 pub(crate) mod secret;
+pub(crate) mod socket;
 pub(crate) mod tls;
-
-use crate::options::Options;
-use crate::store::Store;
-use backend::Backends;
-use backend_tls::BackendTlsPolicies;
-use namespaces::Namespaces;
-use reference_grant::Grants;
-use secret::Certificates;
-
-/// What every step reads: the objects, and indexes over them.
-pub(crate) struct World<'a> {
-    pub(crate) store: &'a Store,
-    pub(crate) options: &'a Options,
-    pub(crate) grants: Grants<'a>,
-    pub(crate) namespaces: Namespaces<'a>,
-    pub(crate) backends: Backends<'a>,
-    pub(crate) backend_tls: BackendTlsPolicies<'a>,
-    pub(crate) certificates: Certificates,
-}
-
-impl<'a> World<'a> {
-    pub(crate) fn of(store: &'a Store, options: &'a Options) -> Self {
-        let mut world = Self {
-            store,
-            options,
-            grants: Grants::of(store),
-            namespaces: Namespaces::of(store),
-            backends: Backends::default(),
-            backend_tls: BackendTlsPolicies::default(),
-            certificates: Certificates::default(),
-        };
-        world.backends = Backends::of(&world);
-        world.backend_tls = BackendTlsPolicies::of(&world);
-        world
-    }
-}

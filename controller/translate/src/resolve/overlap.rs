@@ -9,33 +9,40 @@ use xds::model::Hostname;
 use super::listener::Listener;
 use super::protocol::{Family, Protocol};
 
-/// Marks every listener that overlaps with another, each with one of those.
-pub(crate) fn mark(listeners: &mut [Listener<'_>]) {
+/// For every listener that overlaps with another, the name of one of those. Only `accepted` ones
+/// count.
+pub(crate) fn find(
+    listeners: &[&Listener],
+    accepted: impl Fn(usize) -> bool,
+) -> Vec<Option<String>> {
+    let mut overlaps = vec![None; listeners.len()];
     let mut by_host: HashMap<(NonZeroU16, String), usize> = HashMap::new();
-    let family = |listener: &Listener<'_>| listener.protocol.map(Protocol::family);
-    let shares =
-        |listener: &Listener<'_>| family(listener) == Some(Family::Tls) && listener.is_accepted();
+    let family = |listener: &Listener| listener.protocol.map(Protocol::family);
     for (index, listener) in listeners.iter().enumerate() {
-        if shares(listener) {
-            let host = listener.hostname.as_ref().map_or("", |host| host.as_str());
-            by_host.insert((listener.spec.port, host.to_owned()), index);
+        if family(listener) == Some(Family::Tls) && accepted(index) {
+            let host = listener
+                .offer
+                .hostname
+                .as_ref()
+                .map_or("", |host| host.as_str());
+            by_host.insert((listener.offer.port, host.to_owned()), index);
         }
     }
     let mut pairs = Vec::new();
     for &index in by_host.values() {
-        let listener = &listeners[index];
-        let wider = wider(listener.hostname.as_ref().map(Hostname::as_str));
-        let wider = wider.filter_map(|host| by_host.get(&(listener.spec.port, host)));
+        let listener = listeners[index];
+        let wider = wider(listener.offer.hostname.as_ref().map(Hostname::as_str));
+        let wider = wider.filter_map(|host| by_host.get(&(listener.offer.port, host)));
         pairs.extend(wider.map(|&other| (index, other)));
     }
     // In the order of the spec: the hash map has none.
     pairs.sort_unstable();
     for (narrow, wide) in pairs {
         for (one, other) in [(narrow, wide), (wide, narrow)] {
-            let name = listeners[other].spec.name.clone();
-            listeners[one].overlaps.get_or_insert(name);
+            overlaps[one].get_or_insert_with(|| listeners[other].offer.name.clone());
         }
     }
+    overlaps
 }
 
 /// The host names that cover this one: wildcards of the domains above, and the empty one for every

@@ -1,16 +1,18 @@
 //! Which listeners a route attaches to, for each parent that it names.
 
-use xds::model::Hostname;
+use std::sync::Arc;
 
-use super::gateway::{Gateway, Gateways};
-use super::listener::{Listener, Owner};
-use super::listener_set::ListenerSet;
+use xds::model::{Hostname, ListenerKey, ObjectName};
+
+use super::offer::Offer;
 use crate::api::{
     Gateway as ApiGateway, ListenerSet as ApiListenerSet, ParentReference, Resource as _,
     RouteGroupKind,
 };
+use crate::owner::Owner;
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reason::Reason;
 
 /// What of a route matters for attaching it.
 pub(crate) struct Attaching<'r> {
@@ -20,84 +22,60 @@ pub(crate) struct Attaching<'r> {
 }
 
 /// A listener that a route attaches to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Attachment {
-    /// Its number in its Gateway.
-    pub(crate) listener: usize,
+    pub(crate) listener: ListenerKey,
+    pub(crate) gateway: ObjectName,
     /// The route's hosts that are the listener's as well; empty means all of the listener's.
-    pub(crate) hostnames: Vec<Hostname>,
+    pub(crate) hostnames: Arc<[Hostname]>,
 }
 
-/// The Gateway that a reference names, itself or through a ListenerSet.
-pub(crate) enum Parent {
-    /// One of ours, by its place in the list.
-    Ours(usize),
-    /// A ListenerSet that its Gateway does not take.
-    Refused(Problem),
-    /// Not ours to judge: another kind, another class, or none that we know.
-    NotOurs,
-}
-
-impl Parent {
-    pub(crate) fn of(
-        reference: &ParentReference,
-        namespace: &str,
-        gateways: &Gateways<'_>,
-    ) -> Self {
-        let namespace = reference.namespace.as_deref().unwrap_or(namespace);
-        match (&*reference.group, &*reference.kind) {
-            (ApiGateway::GROUP, ApiGateway::KIND) => gateways
-                .position(namespace, &reference.name)
-                .map_or(Self::NotOurs, Self::Ours),
-            (ApiListenerSet::GROUP, ApiListenerSet::KIND) => gateways
-                .set(namespace, &reference.name)
-                .map_or(Self::NotOurs, Self::of_set),
-            _ => Self::NotOurs,
-        }
-    }
-
-    fn of_set(set: &ListenerSet<'_>) -> Self {
-        match &set.gateway {
-            Ok(gateway) => Self::Ours(*gateway),
-            Err(problem) => {
-                let message = format!("ListenerSet {} is not attached: {problem}", set.name);
-                Self::Refused(Problem::new(Reason::NoMatchingParent, "", message))
-            }
-        }
+/// The object that a reference of something in `namespace` names; `None` for one that never has
+/// listeners.
+pub(crate) fn owner(reference: &ParentReference, namespace: &str) -> Option<Owner> {
+    let namespace = reference.namespace.as_deref().unwrap_or(namespace);
+    let name = ObjectName::new(namespace, &reference.name);
+    match (&*reference.group, &*reference.kind) {
+        (ApiGateway::GROUP, ApiGateway::KIND) => Some(Owner::Gateway(name)),
+        (ApiListenerSet::GROUP, ApiListenerSet::KIND) => Some(Owner::ListenerSet(name)),
+        _ => None,
     }
 }
 
-/// Attaches a route to those listeners of a Gateway that a reference means, that allow it and that
+/// Why a ListenerSet that its Gateway does not take has no listeners for routes.
+pub(crate) fn not_attached(set: &ObjectName, problem: &Problem) -> Problem {
+    let message = format!("ListenerSet {set} is not attached: {problem}");
+    Problem::new(Reason::NoMatchingParent, "", message)
+}
+
+/// Attaches a route to those listeners of an object that a reference means, that allow it and that
 /// share a host with it. The first of these steps that leaves none is the reason of the refusal.
 pub(crate) fn attach(
+    reader: &Reader<'_>,
     route: &Attaching<'_>,
     reference: &ParentReference,
-    gateway: &Gateway<'_>,
+    gateway: &ObjectName,
+    offers: &[Arc<Offer>],
 ) -> Result<Vec<Attachment>, Problem> {
-    let all = gateway.listeners.iter().enumerate();
-    let meant: Vec<_> = all
-        .filter(|(_, listener)| is_of(route, reference, listener))
-        .filter(|(_, listener)| is_meant(reference, listener))
-        .collect();
+    let meant = offers.iter().filter(|offer| is_meant(reference, offer));
+    let meant: Vec<&Offer> = meant.map(|offer| &**offer).collect();
     if meant.is_empty() {
-        return Err(no_matching_parent(route, reference, gateway));
+        return Err(no_matching_parent(route, reference, offers));
     }
-    let allowed: Vec<_> = meant
-        .iter()
-        .filter(|(_, listener)| {
-            listener.kinds.contains(route.kind) && listener.namespaces.allow(route.namespace)
-        })
-        .collect();
+    let allowed = meant.iter().copied().filter(|offer| {
+        offer.kinds.contains(route.kind) && offer.allowed.allows(reader, route.namespace)
+    });
+    let allowed: Vec<&Offer> = allowed.collect();
     if allowed.is_empty() {
         return Err(not_allowed(route, &meant));
     }
     let attachments: Vec<_> = allowed
         .iter()
-        .filter_map(|(index, listener)| {
-            let hostnames = shared_hosts(listener.hostname.as_ref(), route.hostnames)?;
+        .filter_map(|offer| {
             Some(Attachment {
-                listener: *index,
-                hostnames,
+                listener: offer.key.clone(),
+                gateway: gateway.clone(),
+                hostnames: shared_hosts(offer.hostname.as_ref(), route.hostnames)?.into(),
             })
         })
         .collect();
@@ -107,23 +85,10 @@ pub(crate) fn attach(
     Ok(attachments)
 }
 
-/// Whether a listener is declared by the very object that a reference names: a reference to a
-/// Gateway does not mean the listeners of its ListenerSets.
-fn is_of(route: &Attaching<'_>, reference: &ParentReference, listener: &Listener<'_>) -> bool {
-    match listener.owner {
-        Owner::Gateway(_) => reference.kind == ApiGateway::KIND,
-        Owner::ListenerSet(set) => {
-            let namespace = reference.namespace.as_deref().unwrap_or(route.namespace);
-            reference.kind == ApiListenerSet::KIND
-                && (&*set.namespace, &*set.name) == (namespace, &*reference.name)
-        }
-    }
-}
-
-fn is_meant(reference: &ParentReference, listener: &Listener<'_>) -> bool {
+fn is_meant(reference: &ParentReference, offer: &Offer) -> bool {
     let section = reference.section_name.as_ref();
-    section.is_none_or(|section| *section == listener.spec.name)
-        && reference.port.is_none_or(|port| port == listener.spec.port)
+    section.is_none_or(|section| *section == offer.name)
+        && reference.port.is_none_or(|port| port == offer.port)
 }
 
 /// The hosts of both, each as the narrower of the two says it; `None` if there is none.
@@ -149,13 +114,11 @@ fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<H
 fn no_matching_parent(
     route: &Attaching<'_>,
     reference: &ParentReference,
-    gateway: &Gateway<'_>,
+    offers: &[Arc<Offer>],
 ) -> Problem {
-    let listeners = gateway.listeners.iter();
-    let listeners = listeners.filter(|listener| is_of(route, reference, listener));
-    let names: Vec<String> = listeners
-        .map(|listener| format!("`{}` (port {})", listener.spec.name, listener.spec.port))
-        .collect();
+    let names = offers.iter();
+    let names = names.map(|offer| format!("`{}` (port {})", offer.name, offer.port));
+    let names: Vec<String> = names.collect();
     let message = format!(
         "{} {}/{} has no listener{}{}: use one of {}",
         reference.kind,
@@ -179,10 +142,10 @@ impl<T: std::fmt::Display> std::fmt::Display for Quoted<T> {
     }
 }
 
-fn not_allowed(route: &Attaching<'_>, meant: &[(usize, &Listener<'_>)]) -> Problem {
-    let why = |listener: &Listener<'_>| {
-        let name = &listener.spec.name;
-        if listener.kinds.contains(route.kind) {
+fn not_allowed(route: &Attaching<'_>, meant: &[&Offer]) -> Problem {
+    let why = |offer: &Offer| {
+        let name = &offer.name;
+        if offer.kinds.contains(route.kind) {
             format!(
                 "listener `{name}` takes no routes from namespace `{}` (see its \
                  allowedRoutes.namespaces)",
@@ -191,21 +154,18 @@ fn not_allowed(route: &Attaching<'_>, meant: &[(usize, &Listener<'_>)]) -> Probl
         } else {
             format!(
                 "listener `{name}` (protocol {}) takes no {}",
-                listener.spec.protocol, route.kind.kind
+                offer.protocol, route.kind.kind
             )
         }
     };
-    let texts: Vec<String> = meant.iter().map(|(_, listener)| why(listener)).collect();
+    let texts: Vec<String> = meant.iter().map(|offer| why(offer)).collect();
     Problem::new(Reason::NotAllowedByListeners, "", texts.join("; "))
 }
 
-fn no_matching_hostname(allowed: &[&(usize, &Listener<'_>)]) -> Problem {
-    let hosts = allowed.iter().filter_map(|(_, listener)| {
-        let hostname = listener.hostname.as_ref()?;
-        Some(format!(
-            "`{}` of listener `{}`",
-            hostname, listener.spec.name
-        ))
+fn no_matching_hostname(allowed: &[&Offer]) -> Problem {
+    let hosts = allowed.iter().filter_map(|offer| {
+        let hostname = offer.hostname.as_ref()?;
+        Some(format!("`{hostname}` of listener `{}`", offer.name))
     });
     let names: Vec<String> = hosts.collect();
     let message = format!(

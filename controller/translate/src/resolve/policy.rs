@@ -1,112 +1,102 @@
-//! Traffic policies: what each aims at, and which one wins a field.
+//! Traffic policies at a target: what each may say of it, and which one wins a field.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
+use xds::model::{JwtMode, JwtPolicy, ObjectName, PolicySpec, PolicyTarget};
 
-use super::World;
-use super::gateway::Gateways;
 use super::policy_fields::{FIELDS, JWT};
-use super::policy_target::{TargetError, Targets};
-use super::route::Route;
-use crate::api::{self, PolicyTargetReference, Resource as _, TrafficPolicy};
-use crate::lower::policy::{LoweredPolicy, lower};
+use crate::api::{self, Resource as _};
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reason::Reason;
 
-/// A policy, and what became of it at each of its targets.
-pub(crate) struct ResolvedPolicy<'a> {
-    pub(crate) name: &'a ObjectName,
-    pub(crate) object: &'a TrafficPolicy,
-    pub(crate) targets: Vec<ResolvedTarget<'a>>,
-    /// References that lead nowhere.
-    pub(crate) refs: Vec<Problem>,
-}
-
-/// What became of a policy at one target.
-pub(crate) struct ResolvedTarget<'a> {
-    pub(crate) reference: &'a PolicyTargetReference,
-    /// The target with what is left for it to be told, if anything is.
-    pub(crate) policy: Option<Policy>,
+/// What a policy says of a target, before others have their say.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Aimed {
+    pub(crate) target: Arc<PolicyTarget>,
+    pub(crate) spec: Arc<PolicySpec>,
     /// Why the policy is refused here. What is left then is what it says of tokens.
     pub(crate) refusal: Option<Problem>,
+}
+
+/// Who comes first at a target: the phase, the time of creation, the name.
+pub(crate) type ClaimRank = (Phase, i64, ObjectName);
+
+/// In which order policies have their say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Phase {
+    /// What policies say of their targets.
+    Said,
+    /// Every request is refused, because a policy about tokens may have meant the target. After all
+    /// others: a target that has a policy about tokens of its own keeps it.
+    Denied,
+}
+
+/// What is left of a policy at a target.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Settled {
+    pub(crate) spec: Arc<PolicySpec>,
     /// The fields that older policies have taken.
     pub(crate) lost: Vec<Problem>,
 }
 
-/// All policies that aim at something of ours.
-pub(crate) fn resolve_all<'a>(
-    world: &World<'a>,
-    gateways: &Gateways<'_>,
-    routes: &[Route<'_>],
-) -> Vec<ResolvedPolicy<'a>> {
-    let targets = Targets::of(world, gateways, routes);
-    let mut by_age: Vec<_> = world.store.traffic_policies.iter().collect();
-    by_age.sort_by_key(|(name, object)| (object.metadata.created(), *name));
-    let mut taken = Taken::default();
-    let resolved = by_age.into_iter().map(|(name, object)| {
-        let lowered = lower(world, name, &object.spec);
-        let references = object.spec.target_refs.iter().enumerate();
-        let targets = references.filter_map(|(index, reference)| {
-            let found = targets.find(&name.namespace, reference);
-            let found = match found {
-                Err(TargetError::NotOurs) => return None,
-                Err(TargetError::Problem(it)) => {
-                    Err(it.under(format_args!("spec.targetRefs[{index}]")))
-                }
-                Ok(target) => Ok(target),
-            };
-            Some(match found {
-                Ok(target) => apply(name, reference, target, &lowered, &mut taken),
-                Err(problem) => ResolvedTarget {
-                    reference,
-                    policy: None,
-                    refusal: Some(problem),
-                    lost: Vec::new(),
-                },
-            })
-        });
-        ResolvedPolicy {
-            name,
-            object,
-            targets: targets.collect(),
-            refs: lowered.refs,
-        }
-    });
-    resolved.collect()
-}
-
-/// Fields that older policies have taken, by target.
-type Taken<'a> = BTreeMap<PolicyTarget, HashMap<&'static str, &'a ObjectName>>;
-
-fn apply<'a>(
-    name: &'a ObjectName,
-    reference: &'a PolicyTargetReference,
-    target: PolicyTarget,
-    lowered: &LoweredPolicy,
-    taken: &mut Taken<'a>,
-) -> ResolvedTarget<'a> {
-    let mut spec = lowered.spec.clone();
-    let refusal = lowered.refusal.clone();
-    let mut refusal = refusal.or_else(|| check_reach(&target, &spec).err());
+/// Aims a policy that says `spec` at a target. `refusal` is what is wrong with the policy itself.
+pub(crate) fn aim(target: PolicyTarget, spec: &PolicySpec, refusal: Option<&Problem>) -> Aimed {
+    let refusal = refusal.cloned();
+    let refusal = refusal.or_else(|| check_reach(&target, spec).err());
+    let mut spec = spec.clone();
     if refusal.is_some() {
         keep_tokens(&target, &mut spec);
     }
-    let lost = settle(name, &target, &mut spec, taken);
-    let nothing_left = spec == PolicySpec::default();
-    if nothing_left {
-        refusal = refusal.or_else(|| lost.first().cloned());
-    }
-    let policy = Policy {
-        key: PolicyKey::new(TrafficPolicy::KIND, name, &spell(&target)),
-        target,
-        spec,
-    };
-    ResolvedTarget {
-        reference,
-        policy: Some(policy).filter(|_| refusal.is_none() || !nothing_left),
+    Aimed {
+        target: Arc::new(target),
+        spec: Arc::new(spec),
         refusal,
-        lost,
+    }
+}
+
+/// Gives each field to the first policy that says it, and takes it out of the others.
+pub(crate) fn settle(
+    claims: &BTreeMap<ClaimRank, Arc<PolicySpec>>,
+) -> BTreeMap<ClaimRank, Settled> {
+    let mut owners = HashMap::new();
+    let mut settled = BTreeMap::new();
+    for (rank, spec) in claims {
+        let (phase, _, name) = rank;
+        // Also where it is the policy's own: what it says of tokens is as strict as that.
+        if *phase == Phase::Said || !owners.contains_key(JWT) {
+            settled.insert(rank.clone(), leave(name, spec, &mut owners));
+        }
+    }
+    settled
+}
+
+fn leave<'a>(
+    name: &'a ObjectName,
+    spec: &Arc<PolicySpec>,
+    owners: &mut HashMap<&'static str, &'a ObjectName>,
+) -> Settled {
+    let mut left = Arc::clone(spec);
+    let mut lost = Vec::new();
+    for field in FIELDS.iter().filter(|field| (field.is_set)(spec)) {
+        let owner = *owners.entry(field.name).or_insert(name);
+        if owner != name {
+            lost.push(conflicted(&field.path(spec), owner));
+            (field.clear)(Arc::make_mut(&mut left));
+        }
+    }
+    Settled { spec: left, lost }
+}
+
+/// What a target that refuses every request is told.
+pub(crate) fn deny_all() -> PolicySpec {
+    PolicySpec {
+        jwt: Some(JwtPolicy {
+            mode: JwtMode::Strict,
+            realm: None,
+            providers: Vec::new(),
+        }),
+        ..PolicySpec::default()
     }
 }
 
@@ -118,28 +108,6 @@ fn keep_tokens(target: &PolicyTarget, spec: &mut PolicySpec) {
             (field.clear)(spec);
         }
     }
-}
-
-/// Takes out the fields that older policies have taken, and takes the others.
-fn settle<'a>(
-    name: &'a ObjectName,
-    target: &PolicyTarget,
-    spec: &mut PolicySpec,
-    taken: &mut Taken<'a>,
-) -> Vec<Problem> {
-    let owners = taken.entry(target.clone()).or_default();
-    let mut lost = Vec::new();
-    for field in FIELDS {
-        if !(field.is_set)(spec) {
-            continue;
-        }
-        let owner = *owners.entry(field.name).or_insert(name);
-        if owner != name {
-            lost.push(conflicted(&field.path(spec), owner));
-            (field.clear)(spec);
-        }
-    }
-    lost
 }
 
 fn conflicted(field: &str, owner: &ObjectName) -> Problem {
@@ -165,7 +133,7 @@ fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> 
 }
 
 /// Spells a target for keys.
-fn spell(target: &PolicyTarget) -> String {
+pub(crate) fn spell(target: &PolicyTarget) -> String {
     match target {
         PolicyTarget::Gateway(name) => format!("{}/{name}", api::Gateway::KIND),
         PolicyTarget::ListenerSet(name) => format!("ListenerSet/{name}"),
@@ -176,3 +144,7 @@ fn spell(target: &PolicyTarget) -> String {
         PolicyTarget::Backend(key) => key.to_string(),
     }
 }
+
+/// What becomes of requests while a policy about tokens has a target that cannot be told.
+pub(crate) const UNTIL_THEN_REFUSED: &str =
+    "; until then every request that it may have meant is refused";

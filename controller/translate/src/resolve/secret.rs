@@ -1,9 +1,6 @@
 //! Certificates with their keys, out of Secrets: each is read once, and what the data plane's TLS
 //! library would refuse is refused here, where the user hears of it.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
@@ -11,17 +8,13 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use xds::model::{Certificate, Der, ObjectName, PrivateKey};
 
-use super::World;
-use super::reference_grant::Referent;
 use crate::api::{Resource, Secret, SecretObjectReference};
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reader::Referent;
+use crate::reason::Reason;
 
-/// The Secrets that were read, each with what it holds or what is wrong with it.
-#[derive(Default)]
-pub(crate) struct Certificates(RefCell<BTreeMap<ObjectName, Result<Certificate, String>>>);
-
-impl World<'_> {
+impl Reader<'_> {
     /// What the reference of an object of kind `T` in `namespace` leads to. One that leads to no
     /// usable pair is a problem of reason `invalid`.
     pub(crate) fn certificate<T: Resource>(
@@ -45,7 +38,7 @@ impl World<'_> {
             name: &reference.name,
         };
         let name = ObjectName::new(to.namespace, to.name);
-        if !self.grants.permit::<T>(namespace, to) {
+        if !self.permits((T::GROUP, T::KIND), namespace, to) {
             let message = format!(
                 "Secret {name} is in another namespace: add a ReferenceGrant there from {} in \
                  `{namespace}`",
@@ -53,14 +46,8 @@ impl World<'_> {
             );
             return Err(problem(Reason::RefNotPermitted, message));
         }
-        let mut read = self.certificates.0.borrow_mut();
-        let pair = read.entry(name.clone()).or_insert_with(|| {
-            let secret = self.store.secrets.get(&name);
-            let secret = secret.ok_or_else(|| "does not exist: create it".to_owned());
-            secret.and_then(pair)
-        });
-        pair.clone()
-            .map_err(|what| problem(invalid, format!("Secret {name} {what}")))
+        let pair = self.certificate_of(&name, pair);
+        pair.map_err(|what| problem(invalid, format!("Secret {name} {what}")))
     }
 }
 

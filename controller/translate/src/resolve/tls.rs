@@ -4,14 +4,14 @@ use std::fmt;
 
 use xds::model::{Alpn, Certificate, ClientAuth, ListenerProtocol, TlsServer, TlsVersion};
 
-use super::World;
 use super::frontend::Validated;
-use super::listener::Owner;
 use super::protocol::Protocol;
 use crate::api::{self, ListenerTls, OWN_GROUP, SecretObjectReference};
 use crate::expiry::Expiries;
+use crate::owner::Owner;
 use crate::problem::Problem;
-use crate::status::Reason;
+use crate::reader::Reader;
+use crate::reason::Reason;
 
 /// What is wrong with the TLS of a listener.
 #[derive(Default)]
@@ -27,8 +27,8 @@ pub(crate) struct Notes {
 /// What the data plane is told that a listener speaks; `None` where it cannot be carried out. With
 /// one good certificate of several it can.
 pub(crate) fn listener_protocol(
-    world: &World<'_>,
-    owner: Owner<'_>,
+    reader: &Reader<'_>,
+    owner: &Owner,
     spec: &api::Listener,
     protocol: Protocol,
     clients: &Validated,
@@ -40,11 +40,11 @@ pub(crate) fn listener_protocol(
         Protocol::Udp => Some(ListenerProtocol::Udp),
         Protocol::TlsPassthrough => Some(ListenerProtocol::TlsPassthrough),
         Protocol::Tls => {
-            let server = server(world, owner, spec, &[], notes);
+            let server = server(reader, owner, spec, &[], notes);
             server.map(|server| ListenerProtocol::Tls(server(ClientAuth::None)))
         }
         Protocol::Https => {
-            let server = server(world, owner, spec, &HTTP_ALPN, notes);
+            let server = server(reader, owner, spec, &HTTP_ALPN, notes);
             let client_auth = clients.client_auth.clone();
             Some(ListenerProtocol::Https(server?(client_auth?)))
         }
@@ -53,14 +53,14 @@ pub(crate) fn listener_protocol(
 
 /// Everything but who vouches for clients.
 fn server(
-    world: &World<'_>,
-    owner: Owner<'_>,
+    reader: &Reader<'_>,
+    owner: &Owner,
     spec: &api::Listener,
     alpn: &[Alpn],
     notes: &mut Notes,
 ) -> Option<impl FnOnce(ClientAuth) -> TlsServer + use<>> {
     let tls = spec.tls.as_ref();
-    let certificates = certificates(world, owner, tls, notes);
+    let certificates = certificates(reader, owner, tls, notes);
     let options = options(tls, alpn, notes);
     let Options { alpn, min_version } = options?;
     (!certificates.is_empty()).then_some(move |client_auth| TlsServer {
@@ -72,8 +72,8 @@ fn server(
 }
 
 fn certificates(
-    world: &World<'_>,
-    owner: Owner<'_>,
+    reader: &Reader<'_>,
+    owner: &Owner,
     tls: Option<&ListenerTls>,
     notes: &mut Notes,
 ) -> Vec<Certificate> {
@@ -88,10 +88,10 @@ fn certificates(
     let mut certificates = Vec::with_capacity(references.len());
     for (index, reference) in references.iter().enumerate() {
         let field = format_args!("tls.certificateRefs[{index}]");
-        match owner.certificate(world, reference, Reason::InvalidCertificateRef) {
+        match certificate(reader, owner, reference, Reason::InvalidCertificateRef) {
             Ok(certificate) => {
                 let whom = (owner, reference, "clients");
-                note_expiry(world, whom, &certificate, field, &mut notes.expiries);
+                note_expiry(reader, whom, &certificate, field, &mut notes.expiries);
                 certificates.push(certificate);
             }
             Err(problem) => notes.refs.push(problem.under(field)),
@@ -100,11 +100,28 @@ fn certificates(
     certificates
 }
 
+/// What an owner's reference to a certificate leads to. Grants for a Gateway are not those of its
+/// ListenerSets.
+pub(super) fn certificate(
+    reader: &Reader<'_>,
+    owner: &Owner,
+    reference: &SecretObjectReference,
+    invalid: Reason,
+) -> Result<Certificate, Problem> {
+    let namespace = &owner.name().namespace;
+    match owner {
+        Owner::Gateway(_) => reader.certificate::<api::Gateway>(namespace, reference, invalid),
+        Owner::ListenerSet(_) => {
+            reader.certificate::<api::ListenerSet>(namespace, reference, invalid)
+        }
+    }
+}
+
 /// Notes when a certificate of a Secret expires, which is shown to `peers`; of a chain that is its
 /// owner's, which others outlive.
 pub(super) fn note_expiry(
-    world: &World<'_>,
-    (owner, reference, peers): (Owner<'_>, &SecretObjectReference, &str),
+    reader: &Reader<'_>,
+    (owner, reference, peers): (&Owner, &SecretObjectReference, &str),
     certificate: &Certificate,
     field: impl fmt::Display,
     expiries: &mut Expiries,
@@ -117,7 +134,7 @@ pub(super) fn note_expiry(
     let name = &reference.name;
     let subject = format!("the certificate of Secret {namespace}/{name}");
     let advice = format!(", and {peers} refuse it: renew it");
-    expiries.note(world.options.now, certificate, field, (&subject, &advice));
+    expiries.note(reader, certificate, field, (&subject, &advice));
 }
 
 /// Our own options of TLS. Those of other implementations mean nothing here.

@@ -5,7 +5,7 @@ use std::slice;
 use serde::Serialize;
 
 use super::{Condition, ConditionType, Conditions, Reason};
-use crate::resolve::backend::ResolvedBackend;
+use crate::lower::backend::LoweredBackend;
 
 /// The status of a `Backend`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -15,10 +15,10 @@ pub struct BackendStatus {
 }
 
 impl BackendStatus {
-    pub(crate) fn of(generation: i64, backend: &ResolvedBackend) -> Self {
+    pub(crate) fn of(generation: i64, backend: &LoweredBackend) -> Self {
         let conditions = Conditions::of(generation);
         let kind = ConditionType::Accepted;
-        let conditions = match &backend.lowered {
+        let conditions = match &*backend.lowered {
             Ok(_) => conditions.happy(kind, Reason::Accepted, "the backend is valid"),
             Err(problem) => conditions.unhappy(kind, slice::from_ref(problem)),
         };

@@ -9,8 +9,8 @@ use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reaso
 use crate::api::{self, GatewayAddress, RouteGroupKind};
 use crate::problem::Problem;
 use crate::resolve::frontend::lets_anyone_in;
-use crate::resolve::gateway::Gateway;
-use crate::resolve::listener::Listener;
+use crate::resolve::gateway::Frame;
+use crate::resolve::listener::Judged;
 
 /// The status of a Gateway.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,22 +40,41 @@ pub struct ListenerStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// What the listeners of a Gateway and of its ListenerSets come to together.
+pub(crate) struct Overall {
+    /// Whether any of them is valid.
+    pub(crate) is_accepted: bool,
+    /// Whether requests come in by any of them.
+    pub(crate) is_programmed: bool,
+    /// Why ports cannot be had.
+    pub(crate) unusable: Vec<Problem>,
+    /// How many ListenerSets are attached.
+    pub(crate) attached_sets: u32,
+}
+
 impl GatewayStatus {
-    pub(crate) fn of(gateway: &Gateway<'_>, attached_listener_sets: u32) -> Self {
-        let generation = gateway.object.metadata.generation;
-        let listeners = gateway.own_listeners();
-        let conditions = programmed(accepted(Conditions::of(generation), gateway), gateway);
-        let conditions = tls(conditions, gateway);
+    /// Of a Gateway with its own listeners, each with the number of its routes.
+    pub(crate) fn of(
+        object: &api::Gateway,
+        frame: &Frame,
+        listeners: &[(Judged<'_>, u32)],
+        overall: &Overall,
+    ) -> Self {
+        let generation = object.metadata.generation;
+        let conditions = accepted(Conditions::of(generation), frame, listeners, overall);
+        let conditions = programmed(conditions, frame, overall);
+        let conditions = tls(conditions, object, frame);
         Self {
-            addresses: match &*gateway.refusals {
-                [] => gateway.addresses.reached_at.clone(),
+            addresses: match &*frame.refusals {
+                [] => frame.addresses.reached_at.clone(),
                 _ => Vec::new(),
             },
             conditions: conditions.done(),
             listeners: listeners
-                .map(|listener| ListenerStatus::of(generation, gateway, listener))
+                .iter()
+                .map(|(listener, routes)| ListenerStatus::of(generation, frame, listener, *routes))
                 .collect(),
-            attached_listener_sets,
+            attached_listener_sets: overall.attached_sets,
         }
     }
 
@@ -84,16 +103,22 @@ impl GatewayStatus {
     }
 }
 
-fn accepted(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
-    if !gateway.refusals.is_empty() {
-        return conditions.unhappy(Type::Accepted, &gateway.refusals);
+fn accepted(
+    conditions: Conditions,
+    frame: &Frame,
+    listeners: &[(Judged<'_>, u32)],
+    overall: &Overall,
+) -> Conditions {
+    if !frame.refusals.is_empty() {
+        return conditions.unhappy(Type::Accepted, &frame.refusals);
     }
-    let broken = names(gateway, |listener| !listener.is_accepted());
+    let broken = listeners.iter().filter(|(it, _)| !it.is_accepted());
+    let broken: Vec<&str> = broken.map(|(it, _)| &*it.listener.offer.name).collect();
     if broken.is_empty() {
         return conditions.happy(Type::Accepted, Reason::Accepted, "the Gateway is valid");
     }
     // Also by a listener of a ListenerSet: Gateway API takes them as one list.
-    let status = if gateway.listeners.iter().any(Listener::is_accepted) {
+    let status = if overall.is_accepted {
         ConditionStatus::True
     } else {
         ConditionStatus::False
@@ -110,32 +135,27 @@ fn accepted(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
         .that_follows()
 }
 
-fn programmed(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
-    if !gateway.refusals.is_empty() {
+fn programmed(conditions: Conditions, frame: &Frame, overall: &Overall) -> Conditions {
+    if !frame.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());
     }
-    if !gateway.addresses.unusable.is_empty() {
-        return conditions.unhappy(Type::Programmed, &gateway.addresses.unusable);
+    if !frame.addresses.unusable.is_empty() {
+        return conditions.unhappy(Type::Programmed, &frame.addresses.unusable);
     }
-    if gateway.programmed().next().is_some() {
+    if overall.is_programmed {
         return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
     }
-    let unusable: Vec<Problem> = gateway
-        .listeners
-        .iter()
-        .filter_map(|listener| listener.unusable.clone())
-        .collect();
-    if unusable.is_empty() {
+    if overall.unusable.is_empty() {
         return invalid(conditions, "no listener can be programmed".into());
     }
     conditions
-        .unhappy(Type::Programmed, &unusable)
+        .unhappy(Type::Programmed, &overall.unusable)
         .that_follows()
 }
 
 /// What is said of TLS alone, and only where there is something to say.
-fn tls(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
-    let conditions = match &gateway.client_certificate {
+fn tls(conditions: Conditions, object: &api::Gateway, frame: &Frame) -> Conditions {
+    let conditions = match &frame.client_certificate {
         None => conditions,
         Some(Ok(_)) => conditions.happy(
             Type::ResolvedRefs,
@@ -144,8 +164,8 @@ fn tls(conditions: Conditions, gateway: &Gateway<'_>) -> Conditions {
         ),
         Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
     };
-    let conditions = conditions.unhappy(Type::CertificateExpired, &gateway.expiries.expired);
-    if !lets_anyone_in(&gateway.object.spec) {
+    let conditions = conditions.unhappy(Type::CertificateExpired, &frame.expiries.expired);
+    if !lets_anyone_in(&object.spec) {
         return conditions;
     }
     let message = "clients without a valid certificate are let in: use AllowValidOnly where \
@@ -161,17 +181,20 @@ fn invalid(conditions: Conditions, message: Cow<'static, str>) -> Conditions {
         .that_follows()
 }
 
-fn names<'g>(gateway: &Gateway<'g>, which: impl Fn(&Listener<'_>) -> bool) -> Vec<&'g str> {
-    let listeners = gateway.own_listeners().filter(|listener| which(listener));
-    listeners.map(|listener| &*listener.spec.name).collect()
-}
-
 impl ListenerStatus {
     /// Judged in this generation of the object that declares it.
-    pub(crate) fn of(generation: i64, gateway: &Gateway<'_>, listener: &Listener<'_>) -> Self {
+    pub(crate) fn of(
+        generation: i64,
+        frame: &Frame,
+        judged: &Judged<'_>,
+        attached_routes: u32,
+    ) -> Self {
+        let Judged {
+            listener, standing, ..
+        } = judged;
         let conditions = Conditions::of(generation);
-        let conditions = listener_accepted(conditions, listener);
-        let conditions = listener_programmed(conditions, gateway, listener);
+        let conditions = listener_accepted(conditions, judged);
+        let conditions = listener_programmed(conditions, frame, judged);
         let conditions = match &*listener.refs {
             [] => conditions.happy(
                 Type::ResolvedRefs,
@@ -180,7 +203,7 @@ impl ListenerStatus {
             ),
             refs => conditions.unhappy(Type::ResolvedRefs, refs),
         };
-        let conditions = match &listener.conflict {
+        let conditions = match &standing.conflict {
             None => conditions.happy(
                 Type::Conflicted,
                 Reason::NoConflicts,
@@ -188,22 +211,22 @@ impl ListenerStatus {
             ),
             Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
         };
-        let conditions = match &listener.overlaps {
+        let conditions = match &standing.overlaps {
             None => conditions,
             Some(other) => conditions.overlapping(other),
         };
         let conditions = conditions.unhappy(Type::CertificateExpired, &listener.expiries.expired);
         Self {
-            name: listener.spec.name.clone(),
-            supported_kinds: listener.kinds.clone(),
-            attached_routes: listener.attached,
+            name: listener.offer.name.clone(),
+            supported_kinds: listener.offer.kinds.clone(),
+            attached_routes,
             conditions: conditions.done(),
         }
     }
 }
 
-fn listener_accepted(conditions: Conditions, listener: &Listener<'_>) -> Conditions {
-    match (&*listener.refusals, &listener.conflict) {
+fn listener_accepted(conditions: Conditions, judged: &Judged<'_>) -> Conditions {
+    match (&*judged.listener.refusals, &judged.standing.conflict) {
         ([], None) => conditions.happy(Type::Accepted, Reason::Accepted, "the listener is valid"),
         ([], Some(conflict)) => conditions
             .unhappy(Type::Accepted, std::slice::from_ref(conflict))
@@ -212,29 +235,26 @@ fn listener_accepted(conditions: Conditions, listener: &Listener<'_>) -> Conditi
     }
 }
 
-fn listener_programmed(
-    conditions: Conditions,
-    gateway: &Gateway<'_>,
-    listener: &Listener<'_>,
-) -> Conditions {
-    if let (true, Some(conflict)) = (listener.refusals.is_empty(), &listener.conflict) {
+fn listener_programmed(conditions: Conditions, frame: &Frame, judged: &Judged<'_>) -> Conditions {
+    let conflict = judged.standing.conflict.as_ref();
+    if let (true, Some(conflict)) = (judged.listener.refusals.is_empty(), conflict) {
         return conditions
             .unhappy(Type::Programmed, std::slice::from_ref(conflict))
             .that_follows();
     }
-    if !listener.is_accepted() {
+    if !judged.is_accepted() {
         return invalid(conditions, "the listener is not accepted".into());
     }
-    if let Some(problem) = &listener.unusable {
+    if let Some(problem) = judged.unusable {
         return conditions.unhappy(Type::Programmed, std::slice::from_ref(problem));
     }
-    if !listener.is_programmed() {
+    if !judged.is_programmed() {
         return invalid(conditions, "not every reference leads somewhere".into());
     }
-    if !gateway.refusals.is_empty() {
+    if !frame.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());
     }
-    match &*gateway.addresses.unusable {
+    match &*frame.addresses.unusable {
         [] => conditions.happy(Type::Programmed, Reason::Programmed, "requests are served"),
         unusable => conditions
             .unhappy(Type::Programmed, unusable)

@@ -3,13 +3,14 @@
 use std::slice;
 
 use serde::Serialize;
+use xds::model::ObjectName;
 
 use super::{
     Condition, ConditionStatus, ConditionType as Type, Conditions, ListenerStatus, Reason,
 };
-use crate::resolve::gateway::{Gateway, Gateways};
-use crate::resolve::listener::Listener;
-use crate::resolve::listener_set::ListenerSet;
+use crate::problem::Problem;
+use crate::resolve::gateway::Frame;
+use crate::resolve::listener::Judged;
 
 /// The status of a ListenerSet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,27 +22,28 @@ pub struct ListenerSetStatus {
 }
 
 impl ListenerSetStatus {
-    pub(crate) fn of(set: &ListenerSet<'_>, gateways: &Gateways<'_>) -> Self {
-        let generation = set.object.metadata.generation;
-        let conditions = Conditions::of(generation);
-        let gateway = match &set.gateway {
-            Ok(position) => &gateways.list[*position],
-            Err(problem) => {
-                let problem = slice::from_ref(problem);
-                let conditions = conditions.unhappy(Type::Accepted, problem);
-                let conditions = conditions.unhappy(Type::Programmed, problem).that_follows();
-                return Self {
-                    conditions: conditions.done(),
-                    listeners: Vec::new(),
-                };
-            }
-        };
-        let listeners: Vec<&Listener<'_>> = set.listeners(gateways).collect();
+    /// Of a set that no Gateway takes.
+    pub(crate) fn refused(generation: i64, problem: &Problem) -> Self {
+        let problem = slice::from_ref(problem);
+        let conditions = Conditions::of(generation).unhappy(Type::Accepted, problem);
+        let conditions = conditions.unhappy(Type::Programmed, problem);
+        Self {
+            conditions: conditions.that_follows().done(),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// Of a set with its listeners, each with the number of its routes.
+    pub(crate) fn of(
+        generation: i64,
+        gateway: (&ObjectName, &Frame),
+        listeners: &[(Judged<'_>, u32)],
+    ) -> Self {
         let of_each = listeners.iter();
         Self {
-            conditions: whole(conditions, gateway, &listeners).done(),
+            conditions: whole(Conditions::of(generation), gateway, listeners).done(),
             listeners: of_each
-                .map(|listener| ListenerStatus::of(generation, gateway, listener))
+                .map(|(it, routes)| ListenerStatus::of(generation, gateway.1, it, *routes))
                 .collect(),
         }
     }
@@ -54,12 +56,13 @@ impl ListenerSetStatus {
 }
 
 /// A listener that nothing can come in by is not valid, whatever the reason.
-fn whole(conditions: Conditions, gateway: &Gateway<'_>, listeners: &[&Listener<'_>]) -> Conditions {
-    if !gateway.refusals.is_empty() {
-        let text = format!(
-            "Gateway {} is not accepted: see its own conditions",
-            gateway.name
-        );
+fn whole(
+    conditions: Conditions,
+    (gateway, frame): (&ObjectName, &Frame),
+    listeners: &[(Judged<'_>, u32)],
+) -> Conditions {
+    if !frame.refusals.is_empty() {
+        let text = format!("Gateway {gateway} is not accepted: see its own conditions");
         let conditions = not(conditions, Type::Accepted, Reason::ParentNotAccepted, &text);
         return not(
             conditions,
@@ -70,8 +73,9 @@ fn whole(conditions: Conditions, gateway: &Gateway<'_>, listeners: &[&Listener<'
     }
     let broken = listeners
         .iter()
-        .filter(|listener| !listener.is_programmed());
-    let broken: Vec<&str> = broken.map(|listener| &*listener.spec.name).collect();
+        .filter(|(listener, _)| !listener.is_programmed());
+    let broken = broken.map(|(it, _)| &*it.listener.offer.name);
+    let broken: Vec<&str> = broken.collect();
     let text = format!("listeners `{}` are not valid", broken.join("`, `"));
     if broken.len() == listeners.len() {
         let conditions = not(conditions, Type::Accepted, Reason::ListenersNotValid, &text);
@@ -90,13 +94,10 @@ fn whole(conditions: Conditions, gateway: &Gateway<'_>, listeners: &[&Listener<'
             .with(Type::Accepted, status, reason, text.into(), None)
             .that_follows()
     };
-    if gateway.is_served() {
+    if frame.is_served() {
         return conditions.happy(Type::Programmed, Reason::Programmed, "requests are served");
     }
-    let text = format!(
-        "Gateway {} is not programmed: see its own conditions",
-        gateway.name
-    );
+    let text = format!("Gateway {gateway} is not programmed: see its own conditions");
     not(
         conditions,
         Type::Programmed,

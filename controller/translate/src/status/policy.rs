@@ -4,11 +4,11 @@ use std::fmt;
 use std::slice;
 
 use serde::Serialize;
+use xds::model::ObjectName;
 
 use super::{Condition, ConditionType as Type, Conditions, Reason};
-use crate::lower::in_use::InUse;
+use crate::api::PolicyTargetReference;
 use crate::problem::Problem;
-use crate::resolve::policy::{ResolvedPolicy, ResolvedTarget};
 
 /// The status of a policy: our entries of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -56,22 +56,38 @@ impl fmt::Display for AncestorReference {
     }
 }
 
+/// What became of a policy at one target, as its status tells.
+pub(crate) struct TargetOutcome<'a> {
+    pub(crate) reference: &'a PolicyTargetReference,
+    /// Why the policy is refused here.
+    pub(crate) refusal: Option<&'a Problem>,
+    /// The fields that older policies have taken.
+    pub(crate) lost: &'a [Problem],
+    /// Whether anything is left of it.
+    pub(crate) is_left: bool,
+    /// Whether what is left of it has an effect.
+    pub(crate) in_use: bool,
+}
+
 impl PolicyStatus {
+    /// Of a `TrafficPolicy` of this generation. `refs` are its references that lead nowhere, of which
+    /// only a policy about tokens has any.
     pub(crate) fn of(
-        policy: &ResolvedPolicy<'_>,
+        (name, generation): (&ObjectName, i64),
+        refs: (bool, &[Problem]),
+        targets: &[TargetOutcome<'_>],
         controller_name: &str,
-        in_use: &InUse<'_>,
     ) -> Self {
-        let ancestors = policy.targets.iter().map(|target| PolicyAncestorStatus {
+        let ancestors = targets.iter().map(|target| PolicyAncestorStatus {
             ancestor_ref: AncestorReference {
                 group: target.reference.group.clone(),
                 kind: target.reference.kind.clone(),
-                namespace: policy.name.namespace.to_string(),
+                namespace: name.namespace.to_string(),
                 name: target.reference.name.clone(),
                 section_name: target.reference.section_name.clone(),
             },
             controller_name: controller_name.to_owned(),
-            conditions: conditions(policy, target, in_use),
+            conditions: conditions(generation, refs, target),
         });
         Self {
             ancestors: ancestors.collect(),
@@ -80,25 +96,25 @@ impl PolicyStatus {
 }
 
 fn conditions(
-    policy: &ResolvedPolicy<'_>,
-    target: &ResolvedTarget<'_>,
-    in_use: &InUse<'_>,
+    generation: i64,
+    (has_jwt, refs): (bool, &[Problem]),
+    target: &TargetOutcome<'_>,
 ) -> Vec<Condition> {
-    let conditions = Conditions::of(policy.object.metadata.generation);
-    let conditions = match &target.refusal {
+    let conditions = Conditions::of(generation);
+    let conditions = match target.refusal {
         None => conditions.happy(Type::Accepted, Reason::Accepted, "the policy is valid"),
         Some(problem) => {
             let conditions = conditions.unhappy(Type::Accepted, slice::from_ref(problem));
             // What was lost to another policy, the last condition says.
-            match &*target.lost {
+            match target.lost {
                 [] => conditions,
                 _ => conditions.that_follows(),
             }
         }
     };
-    let conditions = attached(conditions, target, in_use);
-    let conditions = match &*policy.refs {
-        _ if policy.object.spec.jwt.is_none() => conditions,
+    let conditions = attached(conditions, target);
+    let conditions = match refs {
+        _ if !has_jwt => conditions,
         [] => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
@@ -106,19 +122,19 @@ fn conditions(
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };
-    conditions.unhappy(Type::Conflicted, &target.lost).done()
+    conditions.unhappy(Type::Conflicted, target.lost).done()
 }
 
-fn attached(conditions: Conditions, target: &ResolvedTarget<'_>, in_use: &InUse<'_>) -> Conditions {
-    match (&target.policy, &target.refusal) {
-        (Some(policy), refusal) if in_use.has(&policy.target) => {
+fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
+    match (target.is_left, target.refusal) {
+        (true, refusal) if target.in_use => {
             let effect = match refusal {
                 None => "the policy has an effect",
                 Some(_) => "what the policy says of tokens has an effect, and nothing else",
             };
             conditions.happy(Type::Attached, Reason::Attached, effect)
         }
-        (None, Some(problem)) => conditions
+        (false, Some(problem)) => conditions
             .unhappy(Type::Attached, slice::from_ref(problem))
             .that_follows(),
         _ => {

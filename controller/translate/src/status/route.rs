@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::ParentReference;
+use crate::lower::route::ResolvedRoute;
 use crate::problem::{self, Problem};
-use crate::resolve::route::{Route, RouteParent};
 
 /// The status of a route: our entries of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -29,12 +29,18 @@ pub struct RouteParentStatus {
 }
 
 impl RouteStatus {
-    pub(crate) fn of(route: &Route<'_>, controller_name: &str) -> Self {
+    /// Of a route, with what each of its parents leaves it in the end.
+    pub(crate) fn of<T>(
+        route: &ResolvedRoute,
+        outcomes: &[Result<T, Problem>],
+        controller_name: &str,
+    ) -> Self {
         let verdict = Verdict::on(route);
-        let parents = route.parents.iter().map(|parent| RouteParentStatus {
+        let parents = route.parents.iter().zip(outcomes);
+        let parents = parents.map(|(parent, outcome)| RouteParentStatus {
             parent_ref: parent.reference.clone(),
             controller_name: controller_name.to_owned(),
-            conditions: conditions(route, parent, &verdict),
+            conditions: conditions(route, outcome.as_ref().err(), &verdict),
         });
         Self {
             parents: parents.collect(),
@@ -53,7 +59,7 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn on(route: &Route<'_>) -> Self {
+    fn on(route: &ResolvedRoute) -> Self {
         let problems = route.rules.iter().flat_map(|rule| &rule.problems);
         let (refusals, dropped) = if route.is_refused() {
             let all = route.refusals.iter().chain(problems);
@@ -71,7 +77,7 @@ impl Verdict {
 }
 
 /// The message starts as Gateway API wants it to.
-fn dropped(route: &Route<'_>) -> Option<Problem> {
+fn dropped(route: &ResolvedRoute) -> Option<Problem> {
     let rules = route.rules.iter().enumerate();
     let dropped: Vec<_> = rules
         .filter(|(_, rule)| !rule.problems.is_empty())
@@ -87,12 +93,16 @@ fn dropped(route: &Route<'_>) -> Option<Problem> {
     })
 }
 
-fn conditions(route: &Route<'_>, parent: &RouteParent<'_>, verdict: &Verdict) -> Vec<Condition> {
-    let conditions = Conditions::of(route.metadata.generation);
-    let accepted = match (&parent.attached, &*verdict.refusals) {
-        (Err(problem), _) => conditions.unhappy(Type::Accepted, slice::from_ref(problem)),
-        (Ok(_), []) => conditions.happy(Type::Accepted, Reason::Accepted, "the route is attached"),
-        (Ok(_), refusals) => conditions.unhappy(Type::Accepted, refusals),
+fn conditions(
+    route: &ResolvedRoute,
+    detached: Option<&Problem>,
+    verdict: &Verdict,
+) -> Vec<Condition> {
+    let conditions = Conditions::of(route.generation);
+    let accepted = match (detached, &*verdict.refusals) {
+        (Some(problem), _) => conditions.unhappy(Type::Accepted, slice::from_ref(problem)),
+        (None, []) => conditions.happy(Type::Accepted, Reason::Accepted, "the route is attached"),
+        (None, refusals) => conditions.unhappy(Type::Accepted, refusals),
     };
     let resolved = match &*verdict.refs {
         [] => accepted.happy(
@@ -103,8 +113,8 @@ fn conditions(route: &Route<'_>, parent: &RouteParent<'_>, verdict: &Verdict) ->
         refs => accepted.unhappy(Type::ResolvedRefs, refs),
     };
     // Gateway API: never on a route that is not accepted.
-    match (&parent.attached, &verdict.dropped) {
-        (Ok(_), Some(dropped)) => resolved
+    match (detached, &verdict.dropped) {
+        (None, Some(dropped)) => resolved
             .with(
                 Type::PartiallyInvalid,
                 ConditionStatus::True,

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-use super::{Blame, Condition, ConditionType, Reason, Statuses};
-use crate::api::{self, ParentReference};
+use super::{
+    Blame, Condition, ConditionType, ListenerStatus, PolicyStatus, Reason, RouteStatus, Status,
+    Statuses,
+};
+use crate::api::{self, ParentReference, Resource as _};
 use crate::store::ObjectRef;
 
 /// One condition that is not as it should be.
@@ -36,55 +39,88 @@ impl fmt::Display for Unhappy<'_> {
     }
 }
 
+impl Status {
+    /// The conditions of this object that are not as they should be and do not just follow from
+    /// another one.
+    #[must_use]
+    pub fn unhappy(&self, object: &ObjectRef) -> Vec<Unhappy<'_>> {
+        match self {
+            Self::Gateway(status) => of_listeners(object, &status.conditions, &status.listeners),
+            Self::ListenerSet(status) => {
+                of_listeners(object, &status.conditions, &status.listeners)
+            }
+            Self::Route(status) => of_route(object, status),
+            Self::Backend(status) => among(object, None, &status.conditions).collect(),
+            Self::Policy(status) => of_policy(object, status),
+        }
+    }
+}
+
 impl Statuses {
     /// Every condition that is not as it should be and does not just follow from another one.
     pub fn unhappy(&self) -> impl Iterator<Item = Unhappy<'_>> {
         let gateways = self.gateways.iter().flat_map(|(name, status)| {
             let object = ObjectRef::of::<api::Gateway>(name);
-            let whole = among(&object, None, &status.conditions);
-            let listeners = status.listeners.iter().flat_map(move |listener| {
-                let part = format!("listener {}", listener.name);
-                among(&object, Some(part), &listener.conditions)
-            });
-            whole.chain(listeners)
+            of_listeners(&object, &status.conditions, &status.listeners)
         });
         let sets = self.listener_sets.iter().flat_map(|(name, status)| {
             let object = ObjectRef::of::<api::ListenerSet>(name);
-            let whole = among(&object, None, &status.conditions);
-            let listeners = status.listeners.iter().flat_map(move |listener| {
-                let part = format!("listener {}", listener.name);
-                among(&object, Some(part), &listener.conditions)
-            });
-            whole.chain(listeners)
+            of_listeners(&object, &status.conditions, &status.listeners)
         });
-        let routes = self.routes.iter().flat_map(|(object, status)| {
-            status.parents.iter().flat_map(move |parent| {
-                let part = Some(parent_text(&parent.parent_ref));
-                among(object, part, &parent.conditions)
-            })
-        });
+        let routes = self.routes.iter();
+        let routes = routes.flat_map(|(object, status)| of_route(object, status));
         let backends = self.backends.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<api::Backend>(name);
-            among(&object, None, &status.conditions)
+            among(
+                &ObjectRef::of::<api::Backend>(name),
+                None,
+                &status.conditions,
+            )
         });
-        let policies = self.traffic_policies.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<api::TrafficPolicy>(name);
-            status.ancestors.iter().flat_map(move |ancestor| {
-                let part = Some(format!("target {}", ancestor.ancestor_ref));
-                among(&object, part, &ancestor.conditions)
-            })
+        let policies = self.traffic_policies.iter();
+        let policies = policies.flat_map(|(name, status)| {
+            of_policy(&ObjectRef::of::<api::TrafficPolicy>(name), status)
         });
-        let backend_tls = self.backend_tls_policies.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<api::BackendTlsPolicy>(name);
-            status.ancestors.iter().flat_map(move |ancestor| {
-                let part = Some(format!("for {}", ancestor.ancestor_ref));
-                among(&object, part, &ancestor.conditions)
-            })
+        let backend_tls = self.backend_tls_policies.iter();
+        let backend_tls = backend_tls.flat_map(|(name, status)| {
+            of_policy(&ObjectRef::of::<api::BackendTlsPolicy>(name), status)
         });
         let policies = policies.chain(backend_tls);
         let gateways = gateways.chain(sets);
         gateways.chain(routes).chain(backends).chain(policies)
     }
+}
+
+fn of_listeners<'a>(
+    object: &ObjectRef,
+    conditions: &'a [Condition],
+    listeners: &'a [ListenerStatus],
+) -> Vec<Unhappy<'a>> {
+    let listeners = listeners.iter().flat_map(|listener| {
+        let part = format!("listener {}", listener.name);
+        among(object, Some(part), &listener.conditions)
+    });
+    among(object, None, conditions).chain(listeners).collect()
+}
+
+fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<Unhappy<'a>> {
+    let parents = status.parents.iter().flat_map(|parent| {
+        let part = Some(parent_text(&parent.parent_ref));
+        among(object, part, &parent.conditions)
+    });
+    parents.collect()
+}
+
+fn of_policy<'a>(object: &ObjectRef, status: &'a PolicyStatus) -> Vec<Unhappy<'a>> {
+    let whom = if object.kind == api::TrafficPolicy::KIND {
+        "target"
+    } else {
+        "for"
+    };
+    let ancestors = status.ancestors.iter().flat_map(|ancestor| {
+        let part = Some(format!("{whom} {}", ancestor.ancestor_ref));
+        among(object, part, &ancestor.conditions)
+    });
+    ancestors.collect()
 }
 
 fn among<'a>(

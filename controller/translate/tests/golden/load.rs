@@ -1,5 +1,6 @@
 //! The objects of a case: admitted, or for cases of what no file gets past `admit` with (but a
-//! cluster with other definitions might hold) only parsed. `@web.crt` stands for the file of that name
+//! cluster with other definitions might hold) only parsed, or for cases of what is refused what is in
+//! force in its place. `@web.crt` stands for the file of that name
 //! in `tests/pem`, in base64.
 
 use std::fs;
@@ -9,7 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use translate::Object;
-use translate::admit::{Severity, Source, admit};
+use translate::admit::{Configuration, Severity, Source, admit};
 use translate::api::{
     Backend, BackendTlsPolicy, EndpointSlice, Gateway, GrpcRoute, HttpRoute, ListenerSet,
     ReferenceGrant, Secret, Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
@@ -22,7 +23,13 @@ pub(crate) fn objects(text: &str) -> Vec<Object> {
     if text.lines().any(|line| line == "#! unadmitted") {
         return yaml::documents(text).into_iter().map(parsed).collect();
     }
-    let admitted = admit(&[Source::new("case.yaml", text)]);
+    let source = Source::new("case.yaml", text);
+    if text.lines().any(|line| line == "#! refused") {
+        let mut configuration = Configuration::default();
+        configuration.reload(&[source]);
+        return configuration.in_force().cloned().collect();
+    }
+    let admitted = admit(&[source]);
     let mut errors = admitted.findings.iter();
     let error = errors.find(|finding| finding.severity == Severity::Error);
     assert!(error.is_none(), "not admitted: {error:?}");

@@ -19,7 +19,7 @@ pub(crate) fn of(text: &str) -> Options {
                     parameters: BTreeSet::new(),
                 }
             }
-            (["unadmitted"], _) => {}
+            (["unadmitted" | "refused"], _) => {}
             (["now", time], _) => options.now = Some(time.parse().expect("a time")),
             (["port-offset", offset], _) => {
                 options.port_offset = offset.parse().expect("an offset");

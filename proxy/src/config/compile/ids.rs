@@ -1,6 +1,6 @@
 //! The ids of everything that shards remember across configurations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use xds::model::{ListenerKey, RouteKey, Transport};
 
 use super::tls::SettingsId;
 use crate::config::Address;
-use crate::shard::interned::{Interned, Interner};
+use crate::names::{Interned, Interner};
 
 /// Ids by kind.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// What is interned from now on belongs to the snapshot of this version.
+    /// What is given back from now on is not in the snapshot of this version any more.
     pub(super) fn begin(&mut self, version: u64) {
         self.listeners.version = version;
         self.rules.version = version;
@@ -32,6 +32,15 @@ impl Ids {
         self.endpoints.version = version;
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.listeners.is_empty()
+            && self.rules.is_empty()
+            && self.clusters.is_empty()
+            && self.endpoints.is_empty()
+    }
+
+    /// Frees the ids that no snapshot from version `oldest` on has.
     pub(super) fn release(&mut self, oldest: u64) {
         self.listeners.release(oldest);
         self.rules.release(oldest);
@@ -43,40 +52,77 @@ impl Ids {
 /// What tells an endpoint from others: its cluster, its TLS settings, its address.
 pub(super) type EndpointKey = (Interned, Option<SettingsId>, Address);
 
-/// Ids of one kind, each with the newest snapshot that has it.
+/// Ids of one kind, kept for as long as they are used, and until no snapshot has them.
 #[derive(Debug)]
 pub(super) struct Used<K> {
     interner: Interner<K>,
-    /// The newest snapshot that has it, by index.
-    newest: Vec<u64>,
+    /// By index.
+    uses: Vec<Uses>,
+    /// Keys that went out of use, with the version of the first snapshot without them.
+    gone: VecDeque<(u64, K)>,
     version: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Uses {
+    count: u32,
+    /// The version of the first snapshot without it, where the count is zero.
+    gone: u64,
 }
 
 impl<K> Default for Used<K> {
     fn default() -> Self {
         Self {
             interner: Interner::default(),
-            newest: Vec::new(),
+            uses: Vec::new(),
+            gone: VecDeque::new(),
             version: 0,
         }
     }
 }
 
 impl<K: Eq + Hash + Clone> Used<K> {
-    pub(super) fn intern(&mut self, key: &K) -> Interned {
+    /// The id of a key, which is used once more.
+    pub(super) fn acquire(&mut self, key: &K) -> Interned {
         let id = self.interner.intern(key);
         let index = id.index as usize;
-        if self.newest.len() <= index {
-            self.newest.resize(index + 1, 0);
+        if self.uses.len() <= index {
+            self.uses.resize(index + 1, Uses::default());
         }
-        self.newest[index] = self.version;
+        self.uses[index].count += 1;
         id
     }
 
+    /// Ends one use of a key.
+    pub(super) fn give_back(&mut self, key: &K) {
+        let Some(id) = self.interner.get(key) else {
+            debug_assert!(false, "what is given back was acquired");
+            return;
+        };
+        let uses = &mut self.uses[id.index as usize];
+        uses.count -= 1;
+        if uses.count == 0 {
+            uses.gone = self.version;
+            self.gone.push_back((self.version, key.clone()));
+        }
+    }
+
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.interner.iter().next().is_none()
+    }
+
     fn release(&mut self, oldest: u64) {
-        let newest = &self.newest;
-        self.interner
-            .retain(|_, id| newest[id.index as usize] >= oldest);
+        while let Some((version, key)) = self.gone.pop_front_if(|(version, _)| *version <= oldest) {
+            let Some(id) = self.interner.get(&key) else {
+                continue;
+            };
+            // It may have come back since, and gone again.
+            let uses = self.uses[id.index as usize];
+            if uses.count == 0 && uses.gone == version {
+                self.interner.remove(&key);
+            }
+        }
     }
 }
 
@@ -96,5 +142,31 @@ impl BindIds {
     /// How many there were.
     pub(super) fn count(&self) -> usize {
         self.0.len()
+    }
+}
+
+/// Numbers for entries of a table, the lowest that were free first. One that is given back is free
+/// from the next version on, so that it means one thing alone while a version is compiled.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    free: Vec<usize>,
+    given_back: Vec<usize>,
+    next: usize,
+}
+
+impl Slots {
+    pub(super) fn take(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+
+    pub(super) fn give_back(&mut self, slot: usize) {
+        self.given_back.push(slot);
+    }
+
+    pub(super) fn begin(&mut self) {
+        self.free.append(&mut self.given_back);
     }
 }

@@ -13,11 +13,19 @@ use crate::policy::jwt::{Authenticator, KeySet, KeySource, Provenance, Wake};
 /// The policies of the configurations so far.
 #[derive(Debug, Default)]
 pub(super) struct Authenticators {
-    policies: Vec<(JwtPolicy, Arc<Authenticator>)>,
+    policies: Vec<Known>,
     remote: Vec<RemoteKeys>,
-    /// Those of the present model, by where they are in it: many rules share one.
-    seen: HashMap<usize, Arc<Authenticator>>,
+    /// Places of those of the present model, by where they are in it: many rules share one.
+    seen: HashMap<usize, usize>,
     wake: Option<Wake>,
+}
+
+/// A policy, and how many rules use what it came to.
+#[derive(Debug)]
+struct Known {
+    policy: JwtPolicy,
+    compiled: Arc<Authenticator>,
+    rules: usize,
 }
 
 /// A key set that is fetched.
@@ -44,28 +52,33 @@ impl Authenticators {
         self.seen.clear();
     }
 
-    /// What a policy of the present model comes to.
-    pub(super) fn of(&mut self, policy: &JwtPolicy) -> Arc<Authenticator> {
+    /// What a policy of the present model comes to, for one rule more.
+    pub(super) fn acquire(&mut self, policy: &JwtPolicy) -> Arc<Authenticator> {
         let place = std::ptr::from_ref(policy).addr();
-        if let Some(known) = self.seen.get(&place) {
-            return Arc::clone(known);
-        }
-        let known = self.policies.iter().find(|(known, _)| known == policy);
-        let compiled = known.map(|(_, compiled)| Arc::clone(compiled));
-        let compiled = compiled.unwrap_or_else(|| self.compile(policy));
-        self.seen.insert(place, Arc::clone(&compiled));
-        compiled
+        let at = self.seen.get(&place).copied();
+        let at = at.or_else(|| self.policies.iter().position(|it| it.policy == *policy));
+        let at = at.unwrap_or_else(|| self.compile(policy));
+        self.seen.insert(place, at);
+        let known = &mut self.policies[at];
+        known.rules += 1;
+        Arc::clone(&known.compiled)
     }
 
-    /// Ends a model: forgets what is not in it.
+    /// Ends the use by one rule.
+    pub(super) fn give_back(&mut self, compiled: &Arc<Authenticator>) {
+        let mut policies = self.policies.iter_mut();
+        if let Some(known) = policies.find(|it| Arc::ptr_eq(&it.compiled, compiled)) {
+            known.rules -= 1;
+        }
+    }
+
+    /// Ends a model: forgets what no rule uses.
     pub(super) fn forget_unused(&mut self) {
-        let seen: Vec<&Arc<Authenticator>> = self.seen.values().collect();
-        let is_used = |it: &Arc<Authenticator>| seen.iter().any(|used| Arc::ptr_eq(used, it));
-        self.policies.retain(|(_, compiled)| is_used(compiled));
-        let policies = self
-            .policies
-            .iter()
-            .flat_map(|(policy, _)| &policy.providers);
+        if self.policies.iter().all(|known| known.rules > 0) {
+            return;
+        }
+        self.policies.retain(|known| known.rules > 0);
+        let policies = self.policies.iter().flat_map(|it| &it.policy.providers);
         let wanted: Vec<&JwtKeys> = policies.map(|provider| &provider.keys).collect();
         self.remote
             .retain(|remote| wanted.iter().any(|keys| remote.serves(keys)));
@@ -75,12 +88,15 @@ impl Authenticators {
         &self.remote
     }
 
-    fn compile(&mut self, policy: &JwtPolicy) -> Arc<Authenticator> {
+    fn compile(&mut self, policy: &JwtPolicy) -> usize {
         let providers = policy.providers.iter();
         let keys: Vec<_> = providers.map(|provider| self.keys(provider)).collect();
-        let compiled = Arc::new(Authenticator::compile(policy, keys));
-        self.policies.push((policy.clone(), Arc::clone(&compiled)));
-        compiled
+        self.policies.push(Known {
+            policy: policy.clone(),
+            compiled: Arc::new(Authenticator::compile(policy, keys)),
+            rules: 0,
+        });
+        self.policies.len() - 1
     }
 
     fn keys(&mut self, provider: &JwtProvider) -> Arc<KeySource> {

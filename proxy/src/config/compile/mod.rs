@@ -1,31 +1,45 @@
 //! From the model to a [`Snapshot`]: joins what names each other, so that requests look nothing up.
 //!
-//! Runs off the shards, as a whole at every change. Listeners join their bind and routes their
-//! listener, policies are merged into what they aim at, services and the workloads behind them
-//! become clusters.
+//! Runs off the shards at every change, and compiles what the change is about: rules, clusters,
+//! listeners and binds that did not change are shared with the snapshot before. Listeners join their
+//! bind and routes their listener, policies are merged into what they aim at, services and the
+//! workloads behind them become clusters.
 
 mod bind;
 mod cluster;
+mod dirty;
 mod ids;
+mod index;
 mod jwt;
 mod l4;
+mod listener;
 mod policy;
 mod rule;
+mod targets;
 mod tls;
 
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use xds::model::{self, LogFormat, Model};
+use xds::model::{
+    self, BindKey, Change, HostAddress, Hosts, ListenerKey, LogFormat, Model, Resource, RouteKey,
+};
 
-use self::bind::BindCompiler;
-use self::cluster::{ClusterCompiler, Targets, Users};
+use self::bind::{BindCompiler, CompiledBind};
+use self::cluster::{ClusterCompiler, CompiledCluster};
+use self::dirty::Dirty;
 use self::ids::Ids;
+use self::index::Index;
 use self::jwt::Authenticators;
+use self::listener::{ListenerCompiler, Listeners};
 use self::policy::Policies;
+use self::rule::{CompiledRule, RuleCompiler};
+use self::targets::{Place, Targets, Users};
 use self::tls::TlsCompiler;
-use super::Snapshot;
 use super::dns::Resolved;
+use super::{Bind, Chunked, Cluster, ClusterIndex, Snapshot};
 use crate::policy::jwt::Wake;
 
 pub use self::jwt::RemoteKeys;
@@ -55,61 +69,328 @@ impl CompileOptions {
     }
 }
 
-/// Compiles one configuration after another. What they have in common keeps its ids.
+/// Compiles one configuration after another, by what changed. What they have in common is shared.
 #[derive(Debug, Default)]
 pub struct Compiler {
     version: u64,
+    options: Option<CompileOptions>,
+    model: Model,
+    index: Index,
+    /// What has to be compiled again.
+    dirty: Dirty,
+    policies: Policies,
+    targets: Targets,
+    users: Users,
+    listeners: Listeners,
+    binds: HashMap<BindKey, CompiledBind>,
+    clusters: HashMap<usize, Placed>,
+    table: Chunked<Cluster>,
+    /// Sums over all clusters.
+    connections: u64,
+    endpoints: usize,
     ids: Ids,
     jwt: Authenticators,
     tls: TlsCompiler,
 }
 
+/// A cluster, and what it is.
+#[derive(Debug)]
+struct Placed {
+    key: Arc<str>,
+    place: Place,
+    compiled: Option<CompiledCluster>,
+}
+
 impl Compiler {
-    /// Compiles a model. What names something that is not in it does without: listeners without
-    /// their bind and routes without their listener are left out, and backends that are missing
-    /// answer 500. [`Model::dangling`] lists them.
+    /// Compiles a whole model, by what differs from the one before.
     pub fn compile(
         &mut self,
         model: &Model,
         resolved: &Resolved,
         options: &CompileOptions,
     ) -> Snapshot {
+        self.take(&self.model.changes_to(model));
+        self.names_changed();
+        self.snapshot(resolved, options)
+    }
+
+    /// The model as the changes so far left it.
+    #[must_use]
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Takes changes into the model, and notes what they are about.
+    pub fn take(&mut self, changes: &[Change]) {
+        for (key, new) in changes {
+            if let Some(old) = self.model.resource(key.kind, &key.key) {
+                self.dirty.note(&old, &self.model, &self.index);
+                self.index.remove(&old);
+                if let Resource::Policy(policy) = &old {
+                    self.policies.remove(policy);
+                }
+            }
+            self.model.apply([(key.clone(), new.clone())]);
+            if let Some(new) = new {
+                self.index.add(new);
+                if let Resource::Policy(policy) = new {
+                    self.policies.add(policy);
+                }
+            }
+        }
+        // Children may have come after their parents.
+        for (_, new) in changes {
+            if let Some(new) = new {
+                self.dirty.note(new, &self.model, &self.index);
+            }
+        }
+    }
+
+    /// Notes that names of hosts lead elsewhere.
+    pub fn names_changed(&mut self) {
+        let backends = self.model.backends.values();
+        let named = backends.filter(|it| has_names(&it.hosts));
+        let named = named.map(|it| it.key.to_shared());
+        self.dirty.targets.extend(named);
+    }
+
+    /// Compiles the model. What names something that is not in it does without: listeners without
+    /// their bind and routes without their listener are left out, and backends that are missing
+    /// answer 500. [`Model::dangling`] lists them.
+    pub fn snapshot(&mut self, resolved: &Resolved, options: &CompileOptions) -> Snapshot {
         self.version += 1;
         self.ids.begin(self.version);
+        self.targets.slots.begin();
         self.jwt.begin();
-        self.tls.begin(self.version);
-        let policies = Policies::of(model);
-        let targets = Targets::of(model, &policies);
-        let mut users = Users::new(&targets, &policies);
-        let ids = &mut self.ids;
-        let binds = BindCompiler {
-            model,
-            policies: &policies,
-            targets: &targets,
-            users: &mut users,
-            ids: &mut *ids,
+        let mut dirty = std::mem::take(&mut self.dirty);
+        let shows_other = dirty.certificates && self.targets.show(&self.model, &self.policies);
+        let is_other = self.options.as_ref() != Some(options);
+        self.options = Some(options.clone());
+        if shows_other || is_other {
+            dirty.note_all(&self.model);
+        }
+        let mut clusters = self.place_targets(&mut dirty);
+        self.compile_rules(&mut dirty, &mut clusters, options);
+        self.compile_clusters(&clusters, resolved, options);
+        self.compile_listeners(&mut dirty, options);
+        self.compile_binds(&dirty, options);
+        self.jwt.forget_unused();
+        self.assemble()
+    }
+
+    /// Gives services and backends their clusters. Returns the clusters to compile.
+    fn place_targets(&mut self, dirty: &mut Dirty) -> BTreeSet<usize> {
+        let mut clusters = BTreeSet::new();
+        for key in std::mem::take(&mut dirty.targets) {
+            let replaced = self.targets.place(&key, &self.model);
+            for index in replaced.gone {
+                self.forget_cluster(index);
+            }
+            if replaced.is_other {
+                dirty.used(Arc::clone(&key), &self.model, &self.index);
+            }
+            for place in replaced.places {
+                let index = place.index.0;
+                clusters.insert(index);
+                self.clusters.entry(index).or_insert_with(|| Placed {
+                    key: Arc::clone(&key),
+                    place,
+                    compiled: None,
+                });
+            }
+        }
+        for gateway in &dirty.gateways {
+            let used = self.users.clusters_of(gateway).map(|index| index.0);
+            clusters.extend(used.filter(|index| self.clusters.contains_key(index)));
+        }
+        clusters
+    }
+
+    fn forget_cluster(&mut self, index: ClusterIndex) {
+        if let Some(placed) = self.clusters.remove(&index.0)
+            && let Some(compiled) = placed.compiled
+        {
+            self.tls.forget_backend(&compiled.cluster.name);
+            compiled.give_back(&mut self.ids);
+            self.count(None, Some(&compiled.cluster));
+        }
+        self.table.set(index.0, None);
+    }
+
+    /// Keeps the sums.
+    fn count(&mut self, new: Option<&Cluster>, old: Option<&Cluster>) {
+        if let Some(cluster) = new {
+            self.connections += u64::from(cluster.connections_per_shard.get());
+            self.endpoints += cluster.endpoints.len();
+        }
+        if let Some(cluster) = old {
+            self.connections -= u64::from(cluster.connections_per_shard.get());
+            self.endpoints -= cluster.endpoints.len();
+        }
+    }
+
+    /// Whether a listener is there, and on a bind.
+    fn live(&self, key: &ListenerKey) -> Option<Arc<model::Listener>> {
+        let listener = self.model.listeners.get(key)?;
+        let is_bound = self.model.binds.contains_key(&listener.bind);
+        is_bound.then(|| Arc::clone(listener))
+    }
+
+    fn compile_rules(
+        &mut self,
+        dirty: &mut Dirty,
+        clusters: &mut BTreeSet<usize>,
+        options: &CompileOptions,
+    ) {
+        for (key, routes) in std::mem::take(&mut dirty.routes) {
+            dirty.listeners.insert(key.clone());
+            let Some(listener) = self.live(&key) else {
+                self.tls.forget_listener(&key);
+                for (route, rule) in self.listeners.remove(&key, &mut self.ids) {
+                    self.give_back(&route, rule, clusters);
+                }
+                continue;
+            };
+            for route in routes {
+                self.compile_rule(&listener, &route, clusters, options);
+            }
+        }
+    }
+
+    fn compile_rule(
+        &mut self,
+        listener: &model::Listener,
+        key: &RouteKey,
+        clusters: &mut BTreeSet<usize>,
+        options: &CompileOptions,
+    ) {
+        let route = self.model.routes.get(key);
+        let route = route.filter(|route| route.listener == listener.key);
+        let settings = listener::settings(listener, &self.policies, options);
+        let mut compiler = RuleCompiler {
+            policies: &self.policies,
+            targets: &self.targets,
+            ids: &mut self.ids,
+            gateway: &listener.gateway,
+            settings: &settings,
             jwt: &mut self.jwt,
-            tls: &mut self.tls,
+            clusters: Vec::new(),
+        };
+        let compiled = route.map(|route| compiler.compile(route));
+        if let Some(compiled) = &compiled {
+            let used = compiled.note(&mut self.users);
+            self.add_users(used, compiled.gateway(), clusters);
+        }
+        if let Some(before) = self.listeners.set(&listener.key, key, compiled) {
+            self.give_back(key, before, clusters);
+        }
+    }
+
+    fn give_back(&mut self, key: &RouteKey, rule: CompiledRule, clusters: &mut BTreeSet<usize>) {
+        let gateway = rule.gateway().clone();
+        let left = rule.give_back(key, &mut self.ids, &mut self.jwt, &mut self.users);
+        self.add_users(left, &gateway, clusters);
+    }
+
+    /// Where a Gateway has a policy, the clusters that it begins or ceases to use are other ones.
+    fn add_users(
+        &self,
+        used: Vec<ClusterIndex>,
+        gateway: &model::ObjectName,
+        clusters: &mut BTreeSet<usize>,
+    ) {
+        if !self.policies.of_gateway(gateway).is_empty() {
+            let used = used.into_iter().map(|cluster| cluster.0);
+            clusters.extend(used.filter(|index| self.clusters.contains_key(index)));
+        }
+    }
+
+    fn compile_clusters(
+        &mut self,
+        clusters: &BTreeSet<usize>,
+        resolved: &Resolved,
+        options: &CompileOptions,
+    ) {
+        for index in clusters {
+            let Some(placed) = self.clusters.get_mut(index) else {
+                continue;
+            };
+            let mut compiler = ClusterCompiler {
+                model: &self.model,
+                index: &self.index,
+                targets: &self.targets,
+                policies: &self.policies,
+                users: &self.users,
+                resolved,
+                shards: options.shards,
+                ids: &mut self.ids,
+                tls: &mut self.tls,
+            };
+            let compiled = compiler.compile(&placed.key, placed.place);
+            let before = std::mem::replace(&mut placed.compiled, compiled);
+            let now = placed.compiled.as_ref().map(|it| Arc::clone(&it.cluster));
+            if let Some(before) = &before {
+                before.give_back(&mut self.ids);
+            }
+            self.count(now.as_deref(), before.as_ref().map(|it| &*it.cluster));
+            self.table.set(*index, now);
+        }
+    }
+
+    fn compile_listeners(&mut self, dirty: &mut Dirty, options: &CompileOptions) {
+        for key in std::mem::take(&mut dirty.listeners) {
+            let Some(listener) = self.live(&key) else {
+                continue;
+            };
+            let mut compiler = ListenerCompiler {
+                model: &self.model,
+                policies: &self.policies,
+                listeners: &mut self.listeners,
+                ids: &mut self.ids,
+                tls: &mut self.tls,
+                options,
+            };
+            let compiled = compiler.compile(&listener);
+            if let Some(bind) = self.binds.get_mut(&listener.bind) {
+                bind.replace(&compiled);
+            }
+        }
+    }
+
+    fn compile_binds(&mut self, dirty: &Dirty, options: &CompileOptions) {
+        let compiler = BindCompiler {
+            model: &self.model,
+            index: &self.index,
+            policies: &self.policies,
+            listeners: &self.listeners,
             options,
         };
-        let binds = binds.compile();
-        self.jwt.forget_unused();
-        let clusters = ClusterCompiler {
-            targets: &targets,
-            policies: &policies,
-            users: &users,
-            resolved,
-            shards: options.shards,
-            ids,
-            tls: &mut self.tls,
-        };
-        let clusters = clusters.compile();
-        let connections = clusters.iter().map(|it| it.connections_per_shard.get());
+        for key in &dirty.binds {
+            match self.model.binds.get(key) {
+                Some(bind) => drop(self.binds.insert(key.clone(), compiler.compile(bind))),
+                None => drop(self.binds.remove(key)),
+            }
+        }
+    }
+
+    fn assemble(&mut self) -> Snapshot {
+        let mut binds: Vec<Option<Arc<Bind>>> = Vec::new();
+        for bind in self.model.binds.values() {
+            let id = self.ids.binds.intern(bind.transport, address(bind)) as usize;
+            binds.resize(self.ids.binds.count(), None);
+            // Whoever makes models gives an address away once; the first one would keep it.
+            let compiled = self.binds.get(&bind.key).map(|it| Arc::clone(&it.bind));
+            if binds[id].is_none() {
+                binds[id] = compiled;
+            }
+        }
+        binds.resize(self.ids.binds.count(), None);
         Snapshot {
             version: self.version,
             binds,
-            upstream_connections_per_shard: connections.fold(0, u32::saturating_add),
-            clusters,
+            clusters: self.table.clone(),
+            endpoints: self.endpoints,
+            upstream_connections_per_shard: u32::try_from(self.connections).unwrap_or(u32::MAX),
         }
     }
 
@@ -122,6 +403,19 @@ impl Compiler {
         }
     }
 
+    /// Whether nothing is left of earlier configurations.
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
+        self.index.is_empty()
+            && self.users.is_empty()
+            && self.targets.is_empty()
+            && self.policies.is_empty()
+            && self.listeners.is_empty()
+            && self.clusters.is_empty()
+            && self.ids.is_empty()
+            && (self.connections, self.endpoints) == (0, 0)
+    }
+
     /// The key sets that the last configuration has to fetch.
     #[must_use]
     pub fn remote_keys(&self) -> &[RemoteKeys] {
@@ -132,6 +426,16 @@ impl Compiler {
     /// has let go of the older ones.
     pub fn release(&mut self, oldest: u64) {
         self.ids.release(oldest);
+    }
+}
+
+fn has_names(hosts: &Hosts) -> bool {
+    match hosts {
+        Hosts::Static(hosts) => hosts
+            .iter()
+            .any(|host| matches!(host.address, HostAddress::Name(_))),
+        Hosts::Dns { .. } => true,
+        Hosts::Unix { .. } => false,
     }
 }
 

@@ -1,10 +1,12 @@
 //! Policies, found by what they aim at and merged from the widest target to the nearest.
 
 use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
 
 use xds::model::{
-    self, AccessLog, BackendKey, EscapedSlash, JwtPolicy, ListenerKey, Model, ObjectName,
-    PathOptions, PolicySpec, PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
+    self, AccessLog, BackendKey, EscapedSlash, JwtPolicy, ListenerKey, ObjectName, PathOptions,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
 };
 
 use super::CompileOptions;
@@ -12,73 +14,111 @@ use crate::limits::Limits;
 
 /// All policies, by target.
 #[derive(Debug, Default)]
-pub(super) struct Policies<'a> {
-    gateways: HashMap<&'a ObjectName, Layer<'a>>,
-    listener_sets: HashMap<&'a ObjectName, Layer<'a>>,
-    listeners: HashMap<&'a ListenerKey, Layer<'a>>,
+pub(super) struct Policies {
+    gateways: HashMap<ObjectName, Layer>,
+    listener_sets: HashMap<ObjectName, Layer>,
+    listeners: HashMap<ListenerKey, Layer>,
     /// By `kind/namespace/name`, the beginning of their keys.
-    routes: HashMap<String, RouteLayers<'a>>,
-    services: HashMap<&'a ServiceKey, Layer<'a>>,
-    backends: HashMap<&'a BackendKey, Layer<'a>>,
+    routes: HashMap<String, RouteLayers>,
+    services: HashMap<ServiceKey, Layer>,
+    backends: HashMap<BackendKey, Layer>,
 }
 
-/// What the policies of one target say. At most one of them has a given field.
+/// What the policies of one target say, in the order of their keys. At most one of them has a given
+/// field.
 #[derive(Debug, Default)]
-pub(super) struct Layer<'a>(Vec<&'a PolicySpec>);
+pub(super) struct Layer(Vec<Arc<Policy>>);
 
 /// The policies of a route object and of its rules, by rule name.
 #[derive(Debug, Default)]
-struct RouteLayers<'a> {
-    object: Layer<'a>,
-    rules: HashMap<&'a str, Layer<'a>>,
+struct RouteLayers {
+    object: Layer,
+    rules: HashMap<String, Layer>,
 }
 
-static NOTHING: Layer<'static> = Layer(Vec::new());
+static NOTHING: Layer = Layer(Vec::new());
 
-impl<'a> Layer<'a> {
+impl Layer {
     /// The field, where a policy of this target has it.
-    pub(super) fn field<T>(&self, field: impl Fn(&'a PolicySpec) -> Option<T>) -> Option<T> {
-        self.0.iter().find_map(|spec| field(spec))
+    pub(super) fn field<'a, T>(&'a self, field: impl Fn(&'a PolicySpec) -> Option<T>) -> Option<T> {
+        self.0.iter().find_map(|policy| field(&policy.spec))
     }
 
-    pub(super) fn limits(&self) -> impl Iterator<Item = &'a model::Limits> {
-        self.0.iter().map(|spec| &spec.limits)
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn limits(&self) -> impl Iterator<Item = &model::Limits> {
+        self.0.iter().map(|policy| &policy.spec.limits)
+    }
+
+    /// Puts a policy in place of the one of its key.
+    fn set(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
+        let place = self.0.binary_search_by(|it| it.key.cmp(key));
+        match (place, policy) {
+            (Ok(at), Some(policy)) => self.0[at] = policy,
+            (Ok(at), None) => drop(self.0.remove(at)),
+            (Err(at), Some(policy)) => self.0.insert(at, policy),
+            (Err(_), None) => {}
+        }
     }
 }
 
-impl<'a> Policies<'a> {
-    pub(super) fn of(model: &'a Model) -> Self {
-        let mut policies = Self::default();
-        for policy in model.policies.values() {
-            policies.layer(&policy.target).0.push(&policy.spec);
-        }
-        policies
+impl Policies {
+    pub(super) fn add(&mut self, policy: &Arc<Policy>) {
+        self.set(policy, Some(Arc::clone(policy)));
     }
 
-    fn layer(&mut self, target: &'a PolicyTarget) -> &mut Layer<'a> {
-        match target {
-            PolicyTarget::Gateway(name) => self.gateways.entry(name).or_default(),
-            PolicyTarget::ListenerSet(name) => self.listener_sets.entry(name).or_default(),
-            PolicyTarget::Listener(key) => self.listeners.entry(key).or_default(),
-            PolicyTarget::Route { kind, object } => &mut self.route(kind, object).object,
-            PolicyTarget::Rule { kind, object, rule } => {
-                self.route(kind, object).rules.entry(rule).or_default()
+    pub(super) fn remove(&mut self, policy: &Policy) {
+        self.set(policy, None);
+    }
+
+    fn set(&mut self, policy: &Policy, with: Option<Arc<Policy>>) {
+        let key = &policy.key;
+        match &policy.target {
+            PolicyTarget::Gateway(name) => set(&mut self.gateways, name, key, with),
+            PolicyTarget::ListenerSet(name) => set(&mut self.listener_sets, name, key, with),
+            PolicyTarget::Listener(name) => set(&mut self.listeners, name, key, with),
+            PolicyTarget::Service(name) => set(&mut self.services, name, key, with),
+            PolicyTarget::Backend(name) => set(&mut self.backends, name, key, with),
+            PolicyTarget::Route { kind, object } => {
+                let object = format!("{kind}/{object}");
+                let layers = self.routes.entry(object.clone()).or_default();
+                layers.object.set(key, with);
+                self.forget_empty(&object);
             }
-            PolicyTarget::Service(key) => self.services.entry(key).or_default(),
-            PolicyTarget::Backend(key) => self.backends.entry(key).or_default(),
+            PolicyTarget::Rule { kind, object, rule } => {
+                let object = format!("{kind}/{object}");
+                let layers = self.routes.entry(object.clone()).or_default();
+                set(&mut layers.rules, rule, key, with);
+                self.forget_empty(&object);
+            }
         }
     }
 
-    fn route(&mut self, kind: &str, object: &ObjectName) -> &mut RouteLayers<'a> {
-        self.routes.entry(format!("{kind}/{object}")).or_default()
+    fn forget_empty(&mut self, object: &str) {
+        let is_empty = |it: &RouteLayers| it.object.0.is_empty() && it.rules.is_empty();
+        if self.routes.get(object).is_some_and(is_empty) {
+            self.routes.remove(object);
+        }
     }
 
-    pub(super) fn of_gateway(&self, gateway: &ObjectName) -> &Layer<'a> {
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.gateways.is_empty()
+            && self.listener_sets.is_empty()
+            && self.listeners.is_empty()
+            && self.routes.is_empty()
+            && self.services.is_empty()
+            && self.backends.is_empty()
+    }
+
+    pub(super) fn of_gateway(&self, gateway: &ObjectName) -> &Layer {
         self.gateways.get(gateway).unwrap_or(&NOTHING)
     }
 
     /// What is said of a listener: of the `ListenerSet` that it is of, then of itself.
-    pub(super) fn of_listener(&self, listener: &ListenerKey) -> [&Layer<'a>; 2] {
+    pub(super) fn of_listener(&self, listener: &ListenerKey) -> [&Layer; 2] {
         let set = if self.listener_sets.is_empty() {
             None
         } else {
@@ -89,24 +129,32 @@ impl<'a> Policies<'a> {
         [set.unwrap_or(&NOTHING), own.unwrap_or(&NOTHING)]
     }
 
-    pub(super) fn of_service(&self, service: &ServiceKey) -> &Layer<'a> {
+    pub(super) fn of_service(&self, service: &ServiceKey) -> &Layer {
         self.services.get(service).unwrap_or(&NOTHING)
     }
 
-    pub(super) fn of_backend(&self, backend: &BackendKey) -> &Layer<'a> {
+    pub(super) fn of_backend(&self, backend: &BackendKey) -> &Layer {
         self.backends.get(backend).unwrap_or(&NOTHING)
     }
 
     /// What is said of a route and of its rule; `None` where nothing is, as of most.
-    pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer<'a>; 2]> {
+    pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer; 2]> {
         let layers = self.routes.get(parts(route.key.as_str(), 3))?;
         let rule = route.rule.name().and_then(|name| layers.rules.get(name));
         Some([&layers.object, rule.unwrap_or(&NOTHING)])
     }
+}
 
-    /// Whether nothing is said of any Gateway.
-    pub(super) fn gateways_are_silent(&self) -> bool {
-        self.gateways.is_empty()
+fn set<K: Clone + Eq + Hash>(
+    layers: &mut HashMap<K, Layer>,
+    target: &K,
+    key: &PolicyKey,
+    policy: Option<Arc<Policy>>,
+) {
+    let layer = layers.entry(target.clone()).or_default();
+    layer.set(key, policy);
+    if layer.0.is_empty() {
+        layers.remove(target);
     }
 }
 
@@ -134,7 +182,7 @@ impl<'a> RequestSettings<'a> {
     }
 
     /// With what a nearer target says put over it.
-    pub(super) fn with(mut self, nearer: &Layer<'a>) -> Self {
+    pub(super) fn with(mut self, nearer: &'a Layer) -> Self {
         self.limits = nearer.limits().fold(self.limits, Limits::with);
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
@@ -169,7 +217,7 @@ impl Default for ConnectionSettings<'_> {
 
 impl<'a> ConnectionSettings<'a> {
     /// With what a nearer target says put over it.
-    pub(super) fn with(self, nearer: &Layer<'a>) -> Self {
+    pub(super) fn with(self, nearer: &'a Layer) -> Self {
         let proxy_protocol = nearer.field(|spec| spec.proxy_protocol.as_ref());
         let path_options = nearer.field(|spec| spec.path_options);
         Self {

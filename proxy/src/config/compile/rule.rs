@@ -1,39 +1,111 @@
 //! Rules with what they do, and where their requests go.
 
-use xds::model::{InvalidBackend, ObjectName, Route, RouteBackend, Target, Timeout, Transport};
+use std::sync::Arc;
 
-use super::bind::HttpRoute;
-use super::cluster::{Targets, Users};
+use xds::model::{
+    HttpRule, InvalidBackend, ObjectName, Route, RouteBackend, RouteKey, RouteRule, Target,
+    Timeout, Transport,
+};
+
 use super::ids::Ids;
 use super::jwt::Authenticators;
 use super::policy::{Layer, Policies, RequestSettings, parts};
-use crate::config::{ClusterIndex, Rule, RuleBackend};
+use super::targets::{Targets, Users};
+use crate::config::{ClusterIndex, Draw, L4Rule, Rule, RuleBackend};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
-use crate::upstream::balance::Draw;
+use crate::policy::jwt::Authenticator;
 
-/// Compiles the rules of a listener.
-pub(super) struct RuleCompiler<'a, 'c> {
-    pub(super) policies: &'c Policies<'a>,
-    pub(super) targets: &'c Targets<'a>,
-    pub(super) users: &'c mut Users<'a>,
-    pub(super) ids: &'c mut Ids,
-    /// The listener's Gateway.
-    pub(super) gateway: &'a ObjectName,
-    /// What Gateway and listener say.
-    pub(super) settings: &'c RequestSettings<'a>,
-    pub(super) jwt: &'c mut Authenticators,
+/// A rule that was compiled, and what it uses.
+#[derive(Debug)]
+pub(super) struct CompiledRule {
+    pub(super) rule: AnyRule,
+    /// Its Gateway.
+    gateway: ObjectName,
+    /// Clusters that its requests go to; one that is named twice is used twice.
+    clusters: Vec<ClusterIndex>,
+    jwt: Option<Arc<Authenticator>>,
 }
 
-impl<'a> RuleCompiler<'a, '_> {
-    pub(super) fn compile(&mut self, HttpRoute { route, rule }: HttpRoute<'a>) -> Rule {
+/// A rule of requests, or of connections alone.
+#[derive(Debug, Clone)]
+pub(super) enum AnyRule {
+    Http(Arc<Rule>),
+    L4(Arc<L4Rule>),
+}
+
+impl CompiledRule {
+    /// Notes what it uses. Returns the clusters that its Gateway has not used before.
+    pub(super) fn note(&self, users: &mut Users) -> Vec<ClusterIndex> {
+        let mut clusters = self.clusters.clone();
+        clusters.retain(|cluster| users.add(*cluster, &self.gateway));
+        clusters
+    }
+
+    /// Gives back what it uses. Returns the clusters that its Gateway uses no more.
+    pub(super) fn give_back(
+        self,
+        key: &RouteKey,
+        ids: &mut Ids,
+        jwt: &mut Authenticators,
+        users: &mut Users,
+    ) -> Vec<ClusterIndex> {
+        ids.rules.give_back(key);
+        if let Some(authenticator) = &self.jwt {
+            jwt.give_back(authenticator);
+        }
+        let mut clusters = self.clusters;
+        clusters.retain(|cluster| users.remove(*cluster, &self.gateway));
+        clusters
+    }
+
+    pub(super) fn gateway(&self) -> &ObjectName {
+        &self.gateway
+    }
+}
+
+/// Compiles the rules of a listener.
+pub(super) struct RuleCompiler<'c> {
+    pub(super) policies: &'c Policies,
+    pub(super) targets: &'c Targets,
+    pub(super) ids: &'c mut Ids,
+    /// The listener's Gateway.
+    pub(super) gateway: &'c ObjectName,
+    /// What Gateway and listener say.
+    pub(super) settings: &'c RequestSettings<'c>,
+    pub(super) jwt: &'c mut Authenticators,
+    /// The clusters that the rule at hand uses.
+    pub(super) clusters: Vec<ClusterIndex>,
+}
+
+impl<'c> RuleCompiler<'c> {
+    pub(super) fn compile(&mut self, route: &Route) -> CompiledRule {
+        let (rule, jwt) = match &route.rule {
+            RouteRule::Http(rule) => {
+                let rule = Arc::new(self.http_rule(route, rule));
+                let jwt = rule.jwt.clone();
+                (AnyRule::Http(rule), jwt)
+            }
+            RouteRule::Tls(rule) | RouteRule::Tcp(rule) | RouteRule::Udp(rule) => {
+                (AnyRule::L4(Arc::new(self.l4_rule(route, rule))), None)
+            }
+        };
+        CompiledRule {
+            rule,
+            gateway: self.gateway.clone(),
+            clusters: std::mem::take(&mut self.clusters),
+            jwt,
+        }
+    }
+
+    fn http_rule(&mut self, route: &Route, rule: &HttpRule) -> Rule {
         let settings = self.settings_of(route);
         let RulePolicy { answers, backends } = RulePolicy::compile(rule);
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let timeouts = rule.timeouts;
         Rule {
-            id: self.ids.rules.intern(&route.key),
+            id: self.ids.rules.acquire(&route.key),
             name: parts(route.key.as_str(), 4).into(),
             requests: rule.protocol,
             request_timeout: resolve(Some(timeouts.request), None),
@@ -41,7 +113,7 @@ impl<'a> RuleCompiler<'a, '_> {
             waits_forever: [timeouts.request, timeouts.backend_request].contains(&Timeout::Never),
             retry: rule.retry.clone(),
             session: rule.session.clone(),
-            jwt: settings.jwt.map(|policy| self.jwt.of(policy)),
+            jwt: settings.jwt.map(|policy| self.jwt.acquire(policy)),
             answers,
             draw: Draw::new(&weights),
             backends: policies
@@ -53,7 +125,7 @@ impl<'a> RuleCompiler<'a, '_> {
     }
 
     /// What Gateway, listener, route and rule say.
-    pub(super) fn settings_of(&self, route: &Route) -> RequestSettings<'a> {
+    pub(super) fn settings_of(&self, route: &Route) -> RequestSettings<'c> {
         let settings = self.settings.clone();
         match self.policies.of_route(route) {
             Some([object, rule]) => settings.with(object).with(rule),
@@ -63,7 +135,7 @@ impl<'a> RuleCompiler<'a, '_> {
 
     fn backend(
         &mut self,
-        backend: &'a RouteBackend,
+        backend: &RouteBackend,
         policy: Option<Box<BackendPolicy>>,
         limits: &Limits,
     ) -> RuleBackend {
@@ -100,7 +172,7 @@ impl<'a> RuleCompiler<'a, '_> {
         transport: Transport,
     ) -> Result<ClusterIndex, InvalidBackend> {
         let cluster = self.targets.find(target, transport, self.gateway)?;
-        self.users.note(cluster, self.gateway);
+        self.clusters.push(cluster);
         Ok(cluster)
     }
 }

@@ -1,5 +1,6 @@
 //! What a model comes to, seen from the request path.
 
+mod incremental;
 mod l4;
 mod policies;
 mod sample;
@@ -154,7 +155,7 @@ fn what_does_not_resolve_keeps_its_share() {
     model.insert(route("shop", 0, "/", backends).into());
     let snapshot = compile(&model);
     let rule = rule(&snapshot, "a", "/").expect("a rule");
-    assert_eq!(rule.draw, crate::upstream::balance::Draw::new(&[3, 1, 2]));
+    assert_eq!(rule.draw, crate::config::Draw::new(&[3, 1, 2]));
     let clusters = rule
         .backends
         .iter()
@@ -293,10 +294,9 @@ fn ids_stay_over_changes_and_are_not_reused_before_they_are_released() {
             model.insert(workload(name, "10.0.0.1", Health::Ready, name, 80, 80).into());
         }
         let snapshot = compiler.compile(&model, &Resolved::default(), &options());
-        let ids = snapshot
-            .clusters
-            .iter()
-            .map(|it| (it.id, it.endpoints[0].id));
+        let mut clusters: Vec<&Cluster> = snapshot.clusters.iter().collect();
+        clusters.sort_by_key(|it| &it.name);
+        let ids = clusters.iter().map(|it| (it.id, it.endpoints[0].id));
         ids.collect::<Vec<_>>()
     };
     let mut compiler = Compiler::default();

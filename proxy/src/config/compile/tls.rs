@@ -12,13 +12,11 @@ use xds::model::{
 };
 
 use crate::config::Protection;
-use crate::downstream::SPOKEN;
-use crate::tls::{ServerTls, TlsError, TrustDomain, UpstreamTls, roots};
+use crate::tls::{CLIENT_PROTOCOLS, ServerTls, TlsError, TrustDomain, UpstreamTls, roots};
 
 /// Makes TLS of what the model says.
 #[derive(Debug, Default)]
 pub(super) struct TlsCompiler {
-    version: u64,
     domains: Vec<Domain>,
     listeners: HashMap<ListenerKey, Listener>,
     backends: HashMap<Arc<str>, Backend>,
@@ -43,7 +41,6 @@ struct Backend {
     certificate: Option<Certificate>,
     id: SettingsId,
     made: Arc<UpstreamTls>,
-    newest: u64,
 }
 
 /// Listeners that believe the same.
@@ -52,8 +49,6 @@ struct Domain {
     trust: Arc<TrustDomain>,
     /// Its keys change by themselves, every six hours.
     tickets: Arc<dyn ProducesTickets>,
-    /// The newest configuration that has it.
-    newest: u64,
 }
 
 /// What a listener was made of, and what came of it.
@@ -61,17 +56,27 @@ struct Domain {
 struct Listener {
     server: TlsServer,
     made: Option<ServerTls>,
-    newest: u64,
 }
 
 impl TlsCompiler {
-    /// What is compiled from now on belongs to the configuration of this version. What the one
-    /// before did not have is forgotten.
-    pub(super) fn begin(&mut self, version: u64) {
-        let last = std::mem::replace(&mut self.version, version);
-        self.domains.retain(|domain| domain.newest >= last);
-        self.listeners.retain(|_, listener| listener.newest >= last);
-        self.backends.retain(|_, backend| backend.newest >= last);
+    /// Forgets a listener that is gone.
+    pub(super) fn forget_listener(&mut self, key: &ListenerKey) {
+        if self.listeners.remove(key).is_some() {
+            self.forget_unused_domains();
+        }
+    }
+
+    /// Forgets a backend that is gone.
+    pub(super) fn forget_backend(&mut self, name: &str) {
+        self.backends.remove(name);
+    }
+
+    fn forget_unused_domains(&mut self) {
+        let listeners = &self.listeners;
+        self.domains.retain(|domain| {
+            let mut made = listeners.values().filter_map(|it| it.made.as_ref());
+            made.any(|made| Arc::ptr_eq(&made.domain, &domain.trust))
+        });
     }
 
     /// TLS towards a backend of this name.
@@ -85,17 +90,17 @@ impl TlsCompiler {
         let BackendTls::Verified(client) = tls else {
             return (Some(UNUSABLE), Protection::Unusable);
         };
-        if let Some(known) = self.backends.get_mut(name)
+        if let Some(known) = self.backends.get(name)
             && known.client == *client
             && known.certificate.as_ref() == certificate
         {
-            known.newest = self.version;
             return (Some(known.id), Protection::Tls(Arc::clone(&known.made)));
         }
         let made = self.make_upstream(client, certificate, shards);
         let made = match made {
             Ok(made) => Arc::new(made),
             Err(error) => {
+                self.backends.remove(name);
                 tracing::error!(backend = %name, %error, "TLS to the backend cannot be set up; its requests are answered with 503");
                 return (Some(UNUSABLE), Protection::Unusable);
             }
@@ -107,7 +112,6 @@ impl TlsCompiler {
             certificate: certificate.cloned(),
             id,
             made: Arc::clone(&made),
-            newest: self.version,
         };
         self.backends.insert(Arc::clone(name), backend);
         (Some(id), Protection::Tls(made))
@@ -134,15 +138,12 @@ impl TlsCompiler {
         gateway: &ObjectName,
         server: &TlsServer,
     ) -> Option<ServerTls> {
-        let version = self.version;
-        if let Some(known) = self.listeners.get_mut(key)
+        if let Some(known) = self.listeners.get(key)
             && known.server == *server
             && let Some(made) = &known.made
+            && made.domain.gateway == *gateway
         {
-            known.newest = version;
-            let made = made.clone();
-            self.touch(&made.domain);
-            return Some(made);
+            return Some(made.clone());
         }
         let made = self.make(gateway, server);
         if let Err(error) = &made {
@@ -152,15 +153,16 @@ impl TlsCompiler {
         let listener = Listener {
             server: server.clone(),
             made: made.clone(),
-            newest: version,
         };
-        self.listeners.insert(key.clone(), listener);
+        if self.listeners.insert(key.clone(), listener).is_some() {
+            self.forget_unused_domains();
+        }
         made
     }
 
     fn make(&mut self, gateway: &ObjectName, server: &TlsServer) -> Result<ServerTls, TlsError> {
         let (trust, tickets) = self.domain(gateway, &server.client_auth)?;
-        ServerTls::compile(server, trust, tickets, SPOKEN)
+        ServerTls::compile(server, trust, tickets, CLIENT_PROTOCOLS)
     }
 
     fn domain(
@@ -172,30 +174,15 @@ impl TlsCompiler {
             gateway: gateway.clone(),
             client_auth: client_auth.clone(),
         };
-        let known = self
-            .domains
-            .iter_mut()
-            .find(|domain| *domain.trust == trust);
-        if let Some(domain) = known {
-            domain.newest = self.version;
+        let mut domains = self.domains.iter();
+        if let Some(domain) = domains.find(|domain| *domain.trust == trust) {
             return Ok((Arc::clone(&domain.trust), Arc::clone(&domain.tickets)));
         }
         let (trust, tickets) = (Arc::new(trust), crate::tls::tickets()?);
         self.domains.push(Domain {
             trust: Arc::clone(&trust),
             tickets: Arc::clone(&tickets),
-            newest: self.version,
         });
         Ok((trust, tickets))
-    }
-
-    fn touch(&mut self, trust: &Arc<TrustDomain>) {
-        let domain = self
-            .domains
-            .iter_mut()
-            .find(|domain| Arc::ptr_eq(&domain.trust, trust));
-        if let Some(domain) = domain {
-            domain.newest = self.version;
-        }
     }
 }

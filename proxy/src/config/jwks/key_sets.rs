@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use admin_types::secret;
 use ring::digest;
 use tracing::{info, warn};
 use xds::model::JwksLocation;
@@ -144,7 +145,8 @@ impl Set {
         };
         if known.is_none() || self.failures > 0 {
             let (number, unusable) = (keys.len(), keys.unusable());
-            info!(from = ?self.remote.location, keys = number, unusable, "keys fetched");
+            let from = place(&self.remote.location);
+            info!(from, keys = number, unusable, "keys fetched");
         }
         let believed = i64::try_from(JWKS_TTL_MAX.as_secs()).unwrap_or(i64::MAX);
         let good_until = unix_time.saturating_add(believed);
@@ -164,7 +166,8 @@ impl Set {
                 "keys cannot be fetched, so that tokens cannot be verified and requests get 503; \
                  check that the address answers GET with a JWKS. It is tried again"
             };
-            warn!(from = ?self.remote.location, %error, "{advice}");
+            let from = place(&self.remote.location);
+            warn!(from, %error, "{advice}");
         }
         let doubled = JWKS_RETRY.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);
@@ -175,6 +178,14 @@ impl Set {
         self.state = State::Due(now + wait);
         // Questions that came meanwhile were about older keys.
         self.remote.source.take_asked();
+    }
+}
+
+/// A location as the log names it: without credentials.
+fn place(location: &JwksLocation) -> String {
+    match location {
+        JwksLocation::Url(url) => secret::url(url),
+        JwksLocation::Backend { target, path } => format!("{target} {}", secret::target(path)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use admin_types::secret;
 use http::Uri;
 use http::uri::Scheme;
 use rustls::ClientConfig;
@@ -96,7 +97,8 @@ impl Origin {
     }
 
     fn of_url(url: &str) -> Result<Self, FetchError> {
-        let wrong = |what: &str| nowhere(format!("{url} {what}: use an http or https URL"));
+        let shown = secret::url(url);
+        let wrong = |what: &str| nowhere(format!("{shown} {what}: use an http or https URL"));
         let uri: Uri = url.parse().map_err(|_| wrong("cannot be read"))?;
         let secure = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,

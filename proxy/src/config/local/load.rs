@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use translate::admit::{self, Configuration};
+use translate::admit::{self, Configuration, UnknownFields};
 use translate::{Options, Place};
-use xds::model::{BindKey, Model};
+use xds::model::{BindKey, Change, Model};
 
 use super::report::Report;
 use crate::config::files::Files;
@@ -20,8 +19,10 @@ pub(super) struct Loader {
     files: Files,
     configuration: Configuration,
     options: Options,
-    model: Arc<Model>,
+    model: Model,
     report: Report,
+    /// Whether a file of the last look could not be read, or has something in it that cannot be told.
+    unrecognised: bool,
     /// From when on the same objects come to something else.
     changes_after: Option<Timestamp>,
     /// When to look whether that is now.
@@ -29,10 +30,10 @@ pub(super) struct Loader {
 }
 
 /// What a look at the files brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Loaded {
-    /// Another model.
-    Changed,
+    /// Changes of the model.
+    Changed(Vec<Change>),
     /// Nothing new.
     Same,
     /// No file could be read.
@@ -42,6 +43,7 @@ pub(super) enum Loaded {
 impl Loader {
     pub(super) fn new(
         paths: Vec<PathBuf>,
+        unknown_fields: UnknownFields,
         port_offset: u16,
         reserved_ports: BTreeSet<u16>,
     ) -> Self {
@@ -52,10 +54,11 @@ impl Loader {
         };
         Self {
             files: Files::new(paths),
-            configuration: Configuration::default(),
+            configuration: Configuration::new(unknown_fields),
             options,
-            model: Arc::default(),
+            model: Model::default(),
             report: Report::default(),
+            unrecognised: true,
             changes_after: None,
             look_at: None,
         }
@@ -73,6 +76,7 @@ impl Loader {
         let sources = self.files.read(written);
         let reload = self.configuration.reload(&sources);
         reload.findings.iter().for_each(Report::finding);
+        self.unrecognised = reload.unrecognised;
         let unreadable = reload.findings.iter().chain(&reload.repeated);
         let unreadable = unreadable.filter(|it| it.reason == admit::Reason::Unreadable);
         if unreadable.count() == sources.len() {
@@ -92,11 +96,12 @@ impl Loader {
         self.changes_after = translation.changes_after;
         self.report
             .conditions(&translation.statuses, &self.configuration);
-        if translation.model == *self.model {
+        let changes = self.model.changes_to(&translation.model);
+        self.model = translation.model;
+        if changes.is_empty() {
             return Loaded::Same;
         }
-        self.model = Arc::new(translation.model);
-        Loaded::Changed
+        Loaded::Changed(changes)
     }
 
     /// When to read again although nobody touches a file.
@@ -105,9 +110,9 @@ impl Loader {
         times.into_iter().flatten().min()
     }
 
-    /// What the proxy is told.
-    pub(super) fn model(&self) -> &Arc<Model> {
-        &self.model
+    /// Whether every document of the last look could be told.
+    pub(super) fn is_recognised(&self) -> bool {
+        !self.unrecognised
     }
 
     /// What the user named, for messages.

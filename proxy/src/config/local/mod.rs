@@ -1,26 +1,25 @@
 //! Local mode: the configuration thread, which serves what files of Gateway API YAML say.
 //!
 //! The way of a change: `watch` tells of it, `files` reads, `admit` keeps what is valid, `translate`
-//! makes the model, `compile` the snapshot, `publish` hands it to the shards, and the supervisor is
-//! told which binds to have. What there is to say of it is logged once.
+//! makes the model, and `apply` puts what changed of it in force. What there is to say of it is logged
+//! once.
 
-mod binds;
 mod load;
 mod report;
 mod worker;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use xds::model::{BindKey, Transport};
+use translate::admit::UnknownFields;
 
 use super::Published;
+use super::apply::Binder;
 use super::compile::CompileOptions;
 use super::dns::Resolver;
 use super::in_force::InForce;
@@ -31,6 +30,8 @@ use worker::Worker;
 pub struct LocalConfig {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
+    /// What becomes of objects with unknown fields.
+    pub unknown_fields: UnknownFields,
     /// Added to ports under 1024.
     pub port_offset: u16,
     /// Ports that no listener may have: the proxy's own.
@@ -40,24 +41,6 @@ pub struct LocalConfig {
     /// Where others see what is in force.
     pub in_force: InForce,
 }
-
-/// A bind that the supervisor is to have.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BindRequest {
-    /// Its id in the snapshots.
-    pub id: u32,
-    /// Its key.
-    pub key: BindKey,
-    /// For connections or for datagrams.
-    pub transport: Transport,
-    /// Where to listen.
-    pub address: SocketAddr,
-}
-
-/// Takes the binds to have, all of them: those that are new are to be listened on, and those that
-/// are missing no longer. Returns the ids of those that it could not listen on, and why; they are
-/// asked for again.
-pub type Binder = Box<dyn FnMut(Vec<BindRequest>) -> Vec<(u32, io::Error)> + Send>;
 
 /// Why local mode cannot start.
 #[derive(Debug, Error)]

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use tempfile::TempDir;
 
-use super::{BindRequest, Binder, LocalConfig, LocalHandle, StartError, start_with};
+use super::{LocalConfig, LocalHandle, StartError, start_with};
+use crate::config::apply::{BindRequest, Binder};
 use crate::config::compile::CompileOptions;
 use crate::config::dns::sample::Server;
 use crate::config::in_force::InForce;
@@ -52,6 +53,7 @@ impl Local {
         let published = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let config = LocalConfig {
             paths: vec![folder.path().to_owned()],
+            unknown_fields: translate::admit::UnknownFields::Refuse,
             port_offset: 8000,
             reserved_ports: BTreeSet::new(),
             compile: CompileOptions::new(std::num::NonZeroU32::MIN),

@@ -13,13 +13,13 @@ use h2::server::SendResponse;
 use http::Request;
 
 use super::Served;
+use crate::memory::Shelf;
 use crate::shard::fence::fenced_in;
-use crate::shard::tasks::Place;
-use crate::shelf::Shelf;
+use crate::shard::tasks::TaskEntry;
 
 /// A stream that is to be served.
 pub(super) struct Job {
-    pub(super) place: Place,
+    pub(super) place: TaskEntry,
     pub(super) served: Served,
     pub(super) request: Request<RecvStream>,
     pub(super) respond: SendResponse<Bytes>,
@@ -81,12 +81,12 @@ impl Seat {
 
     async fn work(self: Rc<Self>) {
         while let Some(job) = self.next().await {
-            let shard = Rc::clone(&job.served.shard);
+            let downstream = Rc::clone(&job.served.downstream);
             {
                 let run = pin!(job.served.run(job.request, job.respond));
                 fenced_in(job.place, run).await;
             }
-            shard.stream_tasks.0.put(Rc::clone(&self));
+            downstream.stream_tasks.0.put(Rc::clone(&self));
         }
     }
 

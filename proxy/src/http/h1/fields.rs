@@ -12,7 +12,7 @@ use crate::limits::MAX_CONNECTION_OPTIONS;
 
 /// What the fields that decide about a message and its connection said.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct DecisiveFields {
     pub(super) framing: FramingFields,
     pub(super) connection: ConnectionOptions,
     pub(super) host: AtMostOnce,
@@ -95,8 +95,8 @@ pub(super) fn collect(
     bytes: &[u8],
     found: &[httparse::Header<'_>],
     fields: &mut Fields,
-) -> Result<Said, HeadError> {
-    let mut said = Said::default();
+) -> Result<DecisiveFields, HeadError> {
+    let mut said = DecisiveFields::default();
     fields.clear();
     for header in found {
         let known = Known::of(header.name.as_bytes());

@@ -3,11 +3,12 @@
 use std::mem::MaybeUninit;
 
 use super::error::{HeadError, RequestError};
-use super::fields::{self, AtMostOnce, Said};
+use super::fields::{self, AtMostOnce, DecisiveFields};
 use super::scan::{HeadLimits, HeadScan, Progress};
 use super::target::Target;
 use crate::http::authority::Authority;
 use crate::http::head::{Framing, RequestHead, Span, Version};
+use crate::http::method::is_refused;
 
 /// Parses the head at the start of `bytes` into `head`, whose spans then point into `bytes`.
 ///
@@ -85,8 +86,7 @@ fn judge(
     head: &mut RequestHead,
 ) -> Result<(), RequestError> {
     let method = request.method.unwrap_or_default().as_bytes();
-    // In any case: an origin that ignores case would tunnel or echo.
-    if method.eq_ignore_ascii_case(b"CONNECT") || method.eq_ignore_ascii_case(b"TRACE") {
+    if is_refused(method) {
         return Err(RequestError::Method);
     }
     let target = Target::parse(request.path.unwrap_or_default().as_bytes(), method)?;
@@ -114,7 +114,7 @@ fn span(bytes: &[u8], part: &[u8]) -> Result<Span, HeadError> {
 }
 
 /// RFC 9112 section 3.2: one valid Host, which HTTP/1.0 alone may leave out.
-fn host(bytes: &[u8], said: &Said, version: Version) -> Result<Span, RequestError> {
+fn host(bytes: &[u8], said: &DecisiveFields, version: Version) -> Result<Span, RequestError> {
     match (said.host, version) {
         (AtMostOnce::Once(host), _) if Authority::parse(host.of(bytes)).is_some() => Ok(host),
         (AtMostOnce::Nothing, Version::Http10) => Ok(Span::default()),
@@ -123,7 +123,7 @@ fn host(bytes: &[u8], said: &Said, version: Version) -> Result<Span, RequestErro
 }
 
 /// RFC 9112 section 9.3.
-pub(super) fn keeps_alive(said: &Said, version: Version) -> bool {
+pub(super) fn keeps_alive(said: &DecisiveFields, version: Version) -> bool {
     match version {
         Version::Http11 | Version::Http2 => !said.connection.close,
         Version::Http10 => said.connection.keep_alive && !said.connection.close,
@@ -131,7 +131,11 @@ pub(super) fn keeps_alive(said: &Said, version: Version) -> bool {
 }
 
 /// RFC 9110 section 10.1.1: ignored on HTTP/1.0 and where no body follows.
-fn expects_continue(bytes: &[u8], said: &Said, head: &RequestHead) -> Result<bool, RequestError> {
+fn expects_continue(
+    bytes: &[u8],
+    said: &DecisiveFields,
+    head: &RequestHead,
+) -> Result<bool, RequestError> {
     match said.expect {
         AtMostOnce::Nothing => Ok(false),
         _ if head.version == Version::Http10 => Ok(false),
@@ -145,7 +149,7 @@ fn expects_continue(bytes: &[u8], said: &Said, head: &RequestHead) -> Result<boo
 /// RFC 9110 section 7.8: a server may ignore Upgrade. We do unless it names one protocol, and the
 /// request has no body that the new protocol's first bytes could be taken for. HTTP/2 is not
 /// offered this way: the origin would go on in a protocol that nobody here reads.
-fn upgrade(bytes: &[u8], said: &Said, head: &RequestHead) -> Option<Span> {
+fn upgrade(bytes: &[u8], said: &DecisiveFields, head: &RequestHead) -> Option<Span> {
     let AtMostOnce::Once(protocol) = said.upgrade else {
         return None;
     };

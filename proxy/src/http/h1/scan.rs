@@ -6,6 +6,7 @@
 use memchr::memchr;
 
 use super::error::HeadError;
+use crate::limits::Limits;
 
 /// Limits of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,25 @@ impl HeadLimits {
     pub const MAX_HEAD_BYTES: usize = u16::MAX as usize;
     /// The array that fields are parsed into lies on the stack.
     pub const MAX_FIELDS: usize = 256;
+
+    /// The limits of a request's head.
+    #[must_use]
+    pub fn of_request(limits: &Limits) -> Self {
+        Self {
+            line_bytes: limits.request_line_bytes as usize,
+            ..Self::of_response(limits)
+        }
+    }
+
+    /// The limits of a response's head, whose line may be as long as all of it.
+    #[must_use]
+    pub fn of_response(limits: &Limits) -> Self {
+        Self {
+            line_bytes: limits.head_bytes as usize,
+            head_bytes: limits.head_bytes as usize,
+            fields: limits.header_fields as usize,
+        }
+    }
 
     pub(in crate::http) fn effective_head_bytes(&self) -> usize {
         self.head_bytes.min(Self::MAX_HEAD_BYTES)

@@ -10,6 +10,7 @@ use crate::http::h1::encode::{Answer, DownstreamResponse, UpstreamRequest, takes
 use crate::http::head::{Fields, Framing};
 use crate::http::hop_by_hop;
 use crate::http::known::Known;
+use crate::http::websocket;
 
 /// How a switch of protocols is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub fn request(
     let fields = made.headers_mut();
     copy(fields, &head.fields, bytes, |known, name| {
         // RFC 8441 section 5.1: the handshake is HTTP/2's own.
-        let replaced = tunnel && name.eq_ignore_ascii_case(b"sec-websocket-key");
+        let replaced = tunnel && name.eq_ignore_ascii_case(websocket::KEY);
         known == Known::Expect || replaced || drop(known, name)
     });
     if let Framing::Length(length) = head.framing {
@@ -119,7 +120,7 @@ pub fn response(
     };
     let fields = made.headers_mut();
     copy(fields, &head.fields, bytes, |known, name| {
-        let replaced = switched && name.eq_ignore_ascii_case(b"sec-websocket-accept");
+        let replaced = switched && name.eq_ignore_ascii_case(websocket::ACCEPT);
         replaced || drop(known, name)
     });
     if let Some(length) = head.content_length {

@@ -54,8 +54,10 @@ impl FrameHead {
     pub const END_HEADERS: u8 = 0x4;
     /// Of DATA and HEADERS.
     pub const PADDED: u8 = 0x8;
+    /// Of HEADERS: five bytes say what comes first.
+    pub const PRIORITY: u8 = 0x20;
 
-    pub(super) fn of(bytes: [u8; Self::BYTES]) -> Self {
+    pub(crate) fn of(bytes: [u8; Self::BYTES]) -> Self {
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = bytes;
         Self {
             length: u32::from_be_bytes([0, l0, l1, l2]),
@@ -98,6 +100,15 @@ pub struct Found {
     pub head: FrameHead,
     /// Bytes of padding, the byte that tells their number included.
     pub padding: u32,
+}
+
+/// A part of a stream of frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// A frame begins.
+    Frame(Found),
+    /// Bytes of the payload of the frame that began last.
+    Payload(&'a [u8]),
 }
 
 /// Finds one frame after another.
@@ -154,8 +165,24 @@ impl Frames {
     /// Whatever `found` says; what follows is not looked at then.
     pub fn take_in<E>(
         &mut self,
-        mut bytes: &[u8],
+        bytes: &[u8],
         mut found: impl FnMut(Found) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.take_in_whole(bytes, |part| match part {
+            Part::Frame(frame) => found(frame),
+            Part::Payload(_) => Ok(()),
+        })
+    }
+
+    /// As [`Self::take_in`], and tells of the payload behind each frame's head, piece by piece,
+    /// without the byte that says how long its padding is.
+    ///
+    /// # Errors
+    /// Whatever `found` says; what follows is not looked at then.
+    pub fn take_in_whole<E>(
+        &mut self,
+        mut bytes: &[u8],
+        mut found: impl FnMut(Part<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
             if self.preface > 0 {
@@ -170,7 +197,11 @@ impl Frames {
                 self.left = self
                     .left
                     .saturating_sub(u32::try_from(skipped).unwrap_or(u32::MAX));
-                bytes = bytes.get(skipped..).unwrap_or_default();
+                let (payload, rest) = bytes.split_at(skipped);
+                bytes = rest;
+                if !payload.is_empty() {
+                    found(Part::Payload(payload))?;
+                }
             }
             if let Some(head) = self.padded {
                 let Some((&byte, rest)) = bytes.split_first() else {
@@ -180,7 +211,7 @@ impl Frames {
                 self.padded = None;
                 self.left = self.left.saturating_sub(1);
                 let padding = u32::from(byte).saturating_add(1);
-                found(Found { head, padding })?;
+                found(Part::Frame(Found { head, padding }))?;
                 continue;
             }
             let Some(head) = self.next_head(&mut bytes) else {
@@ -191,7 +222,7 @@ impl Frames {
             if is_padded && head.has(FrameHead::PADDED) && head.length > 0 {
                 self.padded = Some(head);
             } else {
-                found(Found { head, padding: 0 })?;
+                found(Part::Frame(Found { head, padding: 0 }))?;
             }
         }
     }

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
-use super::frame::{Found, FrameHead, Frames, Kind};
+use super::frame::{Found, FrameHead, Frames, Kind, Part};
+use super::heads::Heads;
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_EACH, H2_OWN_RESETS,
     H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
     H2_WATCHED_STREAMS,
 };
-use crate::observe::causes::causes;
+use crate::names::causes;
 
 /// Who the peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub struct Guard {
     received: Frames,
     sent: Frames,
     counts: Counts,
+    /// Of a client's connection.
+    heads: Heads,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +120,7 @@ impl Guard {
             received,
             sent,
             counts: Counts::default(),
+            heads: Heads::default(),
         }
     }
 
@@ -129,9 +133,18 @@ impl Guard {
             peer,
             received,
             counts,
+            heads,
             ..
         } = self;
-        received.take_in(bytes, |found| counts.received(*peer, found, now))
+        received.take_in_whole(bytes, |part| {
+            if *peer == Peer::Client {
+                heads.take_in(part);
+            }
+            match part {
+                Part::Frame(found) => counts.received(*peer, found, now),
+                Part::Payload(_) => Ok(()),
+            }
+        })
     }
 
     /// Takes in bytes that go out.
@@ -143,6 +156,11 @@ impl Guard {
             peer, sent, counts, ..
         } = self;
         sent.take_in(bytes, |found| counts.sent(*peer, found.head))
+    }
+
+    /// Whether the path of a stream's head has a fragment, which the `h2` crate cuts off; told once.
+    pub fn take_fragment(&mut self, stream: u32) -> bool {
+        self.heads.take_fragment(stream)
     }
 
     /// How many bytes of a client's preface have not come.

@@ -1,24 +1,16 @@
-//! HTTP/2 on top of the `h2` crate, which keeps streams, windows and header compression.
+//! HTTP/2 as frames and heads, without I/O.
 //!
-//! Heads cross over into the forms that all of the proxy knows ([`crate::http::head`]) and back
-//! (`request`, `response`, `encode`, `trailers`). The [`guard`] counts what a peer makes us do, the
-//! `ration` how much of it one turn does, `pace` and `usage` say how long it may take, and `liveness`
-//! asks for a sign of life. `io`, with the `outbox` behind it, and `stream` are the only I/O: the
-//! connection's socket, and one stream as an exchange sees it.
+//! Heads cross over from the forms of the `h2` crate into those that all of the proxy knows
+//! ([`crate::http::head`]) and back (`request`, `response`, `encode`, `trailers`). The [`guard`] counts
+//! what a peer makes us do, by the `frame`s that it sees. Connections and streams are
+//! [`crate::http2`]'s.
 
 pub mod encode;
+mod field_blocks;
 pub mod frame;
 pub mod guard;
-pub(crate) mod io;
-pub(crate) mod liveness;
-mod outbox;
-pub(crate) mod pace;
-mod ration;
+mod heads;
+mod huffman;
 pub mod request;
 pub mod response;
-#[cfg(any(test, feature = "test-hooks"))]
-pub mod script;
-pub(crate) mod signals;
-pub(crate) mod stream;
 pub mod trailers;
-pub(crate) mod usage;

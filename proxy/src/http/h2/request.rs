@@ -12,6 +12,7 @@ use crate::http::h1::framing::FramingFields;
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
 use crate::http::head::{Field, Fields, Framing, Outline, RequestHead, Span, Version};
 use crate::http::known::{Known, KnownSet};
+use crate::http::method::is_refused;
 
 /// Whether a body follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,10 @@ pub enum Follows {
     /// DATA, or at least the stream's end.
     Body,
 }
+
+/// In the extensions of a request whose `:path` had a fragment, which the `h2` crate has cut off.
+#[derive(Debug, Clone, Copy)]
+pub struct Fragment;
 
 /// Takes a request's head in: `head` points into `bytes`, where every field has a line of its own.
 ///
@@ -39,7 +44,9 @@ pub fn take_in(
     // RFC 8441 section 5: what HTTP/1 asks for by GET and Upgrade.
     let method = match (&parts.method, protocol.map(h2::ext::Protocol::as_str)) {
         (&Method::CONNECT, Some(WEBSOCKET)) => Method::GET.as_str(),
-        (&Method::CONNECT | &Method::TRACE, _) => return Err(RequestError::Method),
+        (method, _) if is_refused(method.as_str().as_bytes()) => {
+            return Err(RequestError::Method);
+        }
         (method, _) => method.as_str(),
     };
     let target = target(parts)?;
@@ -48,6 +55,10 @@ pub fn take_in(
     }
     head.method = lines.write(method.as_bytes())?;
     head.target = lines.write(target)?;
+    if parts.extensions.get::<Fragment>().is_some() {
+        // What is wrong with it is judged where all targets are.
+        head.target.end = lines.write(b"#")?.end;
+    }
     head.upgrade = match protocol {
         Some(protocol) => Some(lines.write(protocol.as_str().as_bytes())?),
         None => None,
@@ -96,7 +107,11 @@ fn target(parts: &Parts) -> Result<&[u8], RequestError> {
 }
 
 /// RFC 9113 section 8.3.1: `:authority` and Host do not contradict each other, and one is there.
-fn authority(parts: &Parts, said: &Said, lines: &mut Lines<'_>) -> Result<Span, RequestError> {
+fn authority(
+    parts: &Parts,
+    said: &DecisiveFields,
+    lines: &mut Lines<'_>,
+) -> Result<Span, RequestError> {
     let authority = parts
         .uri
         .authority()
@@ -129,7 +144,7 @@ fn expects_continue(fields: &HeaderMap, framing: Framing) -> Result<bool, Reques
 
 /// What the fields that decide about a message said.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct DecisiveFields {
     pub(super) framing: FramingFields,
     host: Option<Span>,
     hosts: usize,
@@ -169,8 +184,8 @@ impl<'a> Lines<'a> {
 
     /// Writes every field down, in the form in which HTTP/1 would send it, and listens to those
     /// that we act on.
-    pub(super) fn collect(&mut self, map: &HeaderMap) -> Result<Said, HeadError> {
-        let mut said = Said::default();
+    pub(super) fn collect(&mut self, map: &HeaderMap) -> Result<DecisiveFields, HeadError> {
+        let mut said = DecisiveFields::default();
         if map.len() > self.limits.fields.min(HeadLimits::MAX_FIELDS) {
             return Err(HeadError::TooManyFields);
         }

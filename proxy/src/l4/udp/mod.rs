@@ -13,18 +13,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::sessions::{Bounds, Sessions};
+use crate::channel::tunnel::either;
+use crate::exchange::Proxy;
 use crate::failure::FailureKind;
 use crate::limits::{
     ACCEPT_PAUSE, DATAGRAM_BYTES, DATAGRAMS_PER_POLL, UDP_SESSIONS, UDP_STOP_GRACE, UDP_SWEEP,
     UDP_YIELD_AFTER,
 };
+use crate::machine::sockets::Listening;
 use crate::net::{Datagrams, Received};
 use crate::shard::Shard;
 use crate::shard::drain::Draining;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
-use crate::sockets::Listening;
-use crate::tunnel::either;
+use crate::upstream::Upstreams;
 
 use self::session::Session;
 
@@ -34,6 +36,8 @@ pub(crate) struct UdpListeners {
     list: RefCell<Vec<Rc<UdpListener>>>,
     /// Those that take no more datagrams, and may still have sessions.
     stopping: RefCell<Vec<Weak<UdpListener>>>,
+    /// For one datagram, while it is passed on; all listeners share it.
+    memory: Rc<RefCell<Box<[u8]>>>,
 }
 
 /// A UDP listener.
@@ -42,6 +46,7 @@ struct UdpListener {
     socket: Datagrams,
     sessions: RefCell<Sessions<Parties, Rc<Session>>>,
     stopped: Draining,
+    memory: Rc<RefCell<Box<[u8]>>>,
     /// Keeps the port for as long as answers go out from it.
     _sockets: Arc<Listening>,
 }
@@ -59,8 +64,14 @@ impl UdpListeners {
     ///
     /// # Errors
     /// The runtime cannot take the socket over.
-    pub(crate) fn listen(shard: &Rc<Shard>, bind: u32, sockets: Arc<Listening>) -> io::Result<()> {
-        let memory = &mut *shard.datagram.borrow_mut();
+    pub(crate) fn listen(
+        &self,
+        proxy: &Rc<Proxy>,
+        bind: u32,
+        sockets: Arc<Listening>,
+    ) -> io::Result<()> {
+        let shard = &proxy.shard;
+        let memory = &mut *self.memory.borrow_mut();
         if memory.is_empty() {
             *memory = vec![0; DATAGRAM_BYTES].into_boxed_slice();
         }
@@ -69,10 +80,11 @@ impl UdpListeners {
             socket: Datagrams::bound(sockets.lend(shard.id)?)?,
             sessions: RefCell::new(Sessions::new(bounds(shard, None))),
             stopped: Draining::default(),
+            memory: Rc::clone(&self.memory),
             _sockets: sockets,
         });
-        shard.udp.list.borrow_mut().push(Rc::clone(&listener));
-        let taking = Rc::clone(&listener).take_datagrams(Rc::clone(shard));
+        self.list.borrow_mut().push(Rc::clone(&listener));
+        let taking = Rc::clone(&listener).take_datagrams(Rc::clone(proxy));
         monoio::spawn(fenced(shard, Purpose::Accept(bind), taking));
         let sweeping = listener.end_quiet_sessions(Rc::clone(shard));
         monoio::spawn(fenced(shard, Purpose::Accept(bind), sweeping));
@@ -100,7 +112,7 @@ impl UdpListeners {
 }
 
 impl UdpListener {
-    async fn take_datagrams(self: Rc<Self>, shard: Rc<Shard>) {
+    async fn take_datagrams(self: Rc<Self>, proxy: Rc<Proxy>) {
         while !self.stopped.get() {
             let waited = either(self.socket.readable(), self.stopped.wait()).await;
             if waited.is_err() {
@@ -108,39 +120,39 @@ impl UdpListener {
             }
             let mut taken = 0;
             while taken < DATAGRAMS_PER_POLL && !self.stopped.get() {
-                if !self.take_one(&shard) {
+                if !self.take_one(&proxy) {
                     break;
                 }
                 taken += 1;
             }
             if taken == DATAGRAMS_PER_POLL {
                 // Readiness comes without a wait where there is more: let others run.
-                shard.turns.give_way().await;
+                proxy.shard.turns.give_way().await;
             }
         }
     }
 
     /// Takes a datagram, if there is one, and sends it on.
-    fn take_one(self: &Rc<Self>, shard: &Rc<Shard>) -> bool {
-        let mut memory = shard.datagram.borrow_mut();
+    fn take_one(self: &Rc<Self>, proxy: &Rc<Proxy>) -> bool {
+        let mut memory = self.memory.borrow_mut();
         let received = match self.socket.receive(&mut memory) {
             Ok(received) => received,
             // What else is wrong may stay so, and then others must have their turn.
             Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
         };
         let dropped = match memory.get(..received.len) {
-            Some(bytes) if !received.is_cut => self.send_on(shard, bytes, received).err(),
+            Some(bytes) if !received.is_cut => self.send_on(proxy, bytes, received).err(),
             _ => Some(FailureKind::DatagramCut),
         };
         if let Some(kind) = dropped {
-            shard.counters.dropped_datagrams.count(kind);
+            proxy.shard.counters.dropped_datagrams.count(kind);
         }
         true
     }
 
     fn send_on(
         self: &Rc<Self>,
-        shard: &Rc<Shard>,
+        proxy: &Rc<Proxy>,
         bytes: &[u8],
         received: Received,
     ) -> Result<(), FailureKind> {
@@ -151,52 +163,57 @@ impl UdpListener {
         let known = self
             .sessions
             .borrow_mut()
-            .ask(&parties, shard.now())
+            .ask(&parties, proxy.shard.now())
             .cloned();
         let session = match known {
             Some(session) => session,
-            None => self.begin_session(shard, parties)?,
+            None => self.begin_session(proxy, parties)?,
         };
-        match session.send(shard, bytes) {
+        match session.send(&proxy.upstreams, bytes) {
             // An earlier datagram met with that: this one may be luckier elsewhere.
-            Err(FailureKind::ConnectFailed) => {
-                self.begin_session(shard, parties)?.send(shard, bytes)
-            }
+            Err(FailureKind::ConnectFailed) => self
+                .begin_session(proxy, parties)?
+                .send(&proxy.upstreams, bytes),
             sent => sent,
         }
     }
 
     fn begin_session(
         self: &Rc<Self>,
-        shard: &Rc<Shard>,
+        proxy: &Rc<Proxy>,
         parties: Parties,
     ) -> Result<Rc<Session>, FailureKind> {
-        let gives_way = self.sessions.borrow_mut().make_room(shard.now());
+        let gives_way = self.sessions.borrow_mut().make_room(proxy.shard.now());
         let gives_way = gives_way.map_err(|_| FailureKind::SessionsFull)?;
         if let Some(session) = gives_way {
             session.end(FailureKind::SessionsFull);
         }
-        let session = Rc::new(Session::begin(shard, self.bind, parties)?);
-        let bounds = bounds(shard, session.idle_timeout());
+        let session = Rc::new(Session::begin(proxy, self.bind, parties)?);
+        let bounds = bounds(&proxy.shard, session.idle_timeout());
         let mut sessions = self.sessions.borrow_mut();
         sessions.set_bounds(bounds);
-        sessions.insert(parties, Rc::clone(&session), shard.now());
-        let answers = Rc::clone(self).pass_answers(Rc::clone(shard), Rc::clone(&session), parties);
-        monoio::spawn(fenced(shard, Purpose::Connection(parties.client), answers));
+        sessions.insert(parties, Rc::clone(&session), proxy.shard.now());
+        let answers = Rc::clone(self).pass_answers(Rc::clone(proxy), Rc::clone(&session), parties);
+        monoio::spawn(fenced(
+            &proxy.shard,
+            Purpose::Connection(parties.client),
+            answers,
+        ));
         Ok(session)
     }
 
     /// Sends what a session's endpoint says to its client, until the session ends.
     async fn pass_answers(
         self: Rc<Self>,
-        shard: Rc<Shard>,
+        proxy: Rc<Proxy>,
         session: Rc<Session>,
         parties: Parties,
     ) {
+        let shard = &proxy.shard;
         while session.is_open() {
             session.readable().await;
             let mut taken = 0;
-            while taken < DATAGRAMS_PER_POLL && self.pass_one(&shard, &session, parties) {
+            while taken < DATAGRAMS_PER_POLL && self.pass_one(&proxy.upstreams, &session, parties) {
                 taken += 1;
             }
             if taken == DATAGRAMS_PER_POLL {
@@ -211,15 +228,16 @@ impl UdpListener {
             sessions.insert(parties, present, shard.now());
         }
         drop(sessions);
-        session.finish(&shard, parties.client.ip().to_canonical());
+        session.finish(shard, parties.client.ip().to_canonical());
     }
 
     /// Passes an answer on, if there is one.
-    fn pass_one(&self, shard: &Shard, session: &Session, parties: Parties) -> bool {
-        let mut memory = shard.datagram.borrow_mut();
-        let Some(length) = session.receive(shard, &mut memory) else {
+    fn pass_one(&self, upstreams: &Upstreams, session: &Session, parties: Parties) -> bool {
+        let mut memory = self.memory.borrow_mut();
+        let Some(length) = session.receive(upstreams, &mut memory) else {
             return false;
         };
+        let shard = &upstreams.shard;
         self.sessions.borrow_mut().answer(&parties, shard.now());
         let answer = memory.get(..length).unwrap_or_default();
         let sent = self.socket.send_from(answer, parties.asked, parties.client);

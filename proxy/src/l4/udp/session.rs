@@ -9,19 +9,21 @@ use std::time::{Duration, Instant};
 
 use super::Parties;
 use crate::config::{Address, ClusterIndex, L4Rule, Listener, Snapshot};
+use crate::exchange::Proxy;
+use crate::exchange::choice::{choose, draw};
 use crate::failure::FailureKind;
-use crate::l4::reach::{choose, draw};
 use crate::l4::{Protocol, Record};
+use crate::names::Interned;
 use crate::net::Datagrams;
 use crate::shard::Shard;
-use crate::shard::interned::Interned;
-use crate::upstream::health::{Exchange, Outcome};
+use crate::upstream::Upstreams;
+use crate::upstream::health::{Booking, Outcome};
 
 /// A session of datagrams.
 pub(super) struct Session {
     socket: Datagrams,
     record: RefCell<Record<'static>>,
-    booking: Exchange,
+    booking: Booking,
     /// Where its endpoint is found in the configuration, as long as that is there.
     cluster: (ClusterIndex, Interned),
     begun: Instant,
@@ -43,20 +45,17 @@ impl Session {
     ///
     /// # Errors
     /// There is no rule, backend or endpoint for it, or no descriptor left.
-    pub(super) fn begin(
-        shard: &Rc<Shard>,
-        bind: u32,
-        parties: Parties,
-    ) -> Result<Self, FailureKind> {
+    pub(super) fn begin(proxy: &Proxy, bind: u32, parties: Parties) -> Result<Self, FailureKind> {
+        let shard = &proxy.shard;
         let snapshot = shard.config.load();
         let bind = snapshot.bind(bind).ok_or(FailureKind::NoListener)?;
         let listener = bind.listeners.first().ok_or(FailureKind::NoListener)?;
         let mut record = Record::begin(Protocol::Udp, None, bind, Some(listener));
-        if shard.watches.are_armed() {
+        if proxy.watches.are_armed() {
             let client = parties.client.ip().to_canonical();
-            record.begin_trace(shard, client, &snapshot, (bind, Some(listener)));
+            record.begin_trace(proxy, client, &snapshot, (bind, Some(listener)));
         }
-        let reached = reach(shard, &snapshot, listener, &mut record);
+        let reached = reach(&proxy.upstreams, &snapshot, listener, &mut record);
         let reached = reached.inspect_err(|kind| record.end_trace(Some((*kind).into())))?;
         tracing::trace!(client = %parties.client, endpoint = ?record.endpoint, "began a session");
         record.takes(shard, reached.rule);
@@ -93,14 +92,14 @@ impl Session {
     ///
     /// # Errors
     /// It was not taken; an error on the way there ends the session as well.
-    pub(super) fn send(&self, shard: &Shard, bytes: &[u8]) -> Result<(), FailureKind> {
+    pub(super) fn send(&self, upstreams: &Upstreams, bytes: &[u8]) -> Result<(), FailureKind> {
         match self.socket.send_to_peer(bytes) {
             Ok(()) => {
                 self.record.borrow_mut().bytes_in += bytes.len() as u64;
                 Ok(())
             }
             Err(error) if is_of_path(&error) => {
-                self.judge(shard, Outcome::Failure);
+                self.judge(upstreams, Outcome::Failure);
                 self.end(FailureKind::ConnectFailed);
                 Err(FailureKind::ConnectFailed)
             }
@@ -109,7 +108,7 @@ impl Session {
     }
 
     /// Takes an answer of the endpoint: its length, if there is one.
-    pub(super) fn receive(&self, shard: &Shard, memory: &mut [u8]) -> Option<usize> {
+    pub(super) fn receive(&self, upstreams: &Upstreams, memory: &mut [u8]) -> Option<usize> {
         loop {
             if !self.is_open() {
                 return None;
@@ -117,18 +116,18 @@ impl Session {
             match self.socket.receive_from_peer(memory) {
                 Ok((length, false)) => {
                     if !self.is_answered.replace(true) {
-                        self.judge(shard, Outcome::Success(self.begun.elapsed()));
+                        self.judge(upstreams, Outcome::Success(self.begun.elapsed()));
                     }
                     return Some(length);
                 }
                 Ok((_, true)) => {
-                    let dropped = &shard.counters.dropped_datagrams;
+                    let dropped = &upstreams.shard.counters.dropped_datagrams;
                     dropped.count(FailureKind::DatagramCut);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => {
-                    self.judge(shard, Outcome::Failure);
+                    self.judge(upstreams, Outcome::Failure);
                     self.end(FailureKind::ConnectFailed);
                     return None;
                 }
@@ -168,41 +167,45 @@ impl Session {
     }
 
     /// Notes how the endpoint does, unless its service is gone meanwhile.
-    fn judge(&self, shard: &Shard, outcome: Outcome) {
+    fn judge(&self, upstreams: &Upstreams, outcome: Outcome) {
         let (index, id) = self.cluster;
-        let snapshot = shard.config.load();
+        let snapshot = upstreams.shard.config.load();
         let cluster = snapshot.clusters.get(index.0);
         if let Some(cluster) = cluster.filter(|cluster| cluster.id == id) {
-            let (states, now) = (&shard.endpoints, Instant::now());
+            let (states, now) = (&upstreams.endpoints, Instant::now());
             self.booking.judge(states, &cluster.set, outcome, now);
         }
     }
 }
 
 /// A socket to an endpoint, and by which rule.
-struct Reached<'a> {
+struct BookedSocket<'a> {
     rule: &'a Arc<L4Rule>,
     socket: Datagrams,
-    booking: Exchange,
+    booking: Booking,
     cluster: (ClusterIndex, Interned),
     begun: Instant,
 }
 
 /// Chooses an endpoint by the rule of a listener, and has a socket to it.
 fn reach<'a>(
-    shard: &Shard,
+    upstreams: &Upstreams,
     snapshot: &'a Snapshot,
     listener: &'a Listener,
     record: &mut Record<'_>,
-) -> Result<Reached<'a>, FailureKind> {
+) -> Result<BookedSocket<'a>, FailureKind> {
     let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
-    let drawn = draw(shard, rule, snapshot, record);
+    let trace = record.trace.as_deref();
+    let backends = (&rule.draw, rule.backends.as_slice());
+    let drawn = draw(&upstreams.shard, snapshot, backends, trace);
     let (backend, cluster) = drawn.map_err(|failure| failure.kind)?;
     record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
     let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
     let begun = Instant::now();
-    let chosen = choose(shard, cluster, &mut Vec::new(), record, begun);
+    let trace = record.trace.as_deref_mut();
+    let chosen = choose(upstreams, cluster, None, &mut Vec::new(), trace, begun);
     let (endpoint, booking) = chosen.map_err(|failure| failure.kind)?;
+    record.endpoint = Some(Arc::clone(&endpoint.name));
     let Address::Tcp(address) = endpoint.address else {
         return Err(FailureKind::NoValidBackend);
     };
@@ -210,7 +213,7 @@ fn reach<'a>(
     if let Some(trace) = &record.trace {
         trace.connected(endpoint, Some(begun.elapsed()));
     }
-    Ok(Reached {
+    Ok(BookedSocket {
         rule,
         socket,
         booking,

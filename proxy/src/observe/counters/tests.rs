@@ -4,8 +4,8 @@ use super::{
     BOUNDS_MICROS, BUCKETS, Block, Blocks, Counter, Gauge, Histogram, HistogramSum, RouteCounters,
     TokenResults, place,
 };
+use crate::names::Interned;
 use crate::policy::jwt::{Proof, Refusal};
-use crate::shard::interned::Interned;
 
 fn id(index: u32, generation: u32) -> Interned {
     Interned { index, generation }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 
 use super::{LOSS, LOSS_TARGET, ProgramLog, ProgramLogWriter, loss};
-use crate::args::LogFormat;
 use crate::limits::PROGRAM_LOG_BYTES;
+use crate::observe::program_log::LogFormat;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{Key, MethodClass, NO_BACKEND_INDEX, Owner, Series, SeriesTable, low_u32, registered};
 use crate::failure::FailureKind;
-use crate::shard::interned::Interned;
+use crate::names::Interned;
 
 fn id(index: u32, generation: u32) -> Interned {
     Interned { index, generation }

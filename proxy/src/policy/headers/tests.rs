@@ -151,6 +151,20 @@ fn one_by_one(lines: &mut Vec<(String, String)>, edit: &HeaderEdit) {
     }
 }
 
+#[test]
+fn what_a_backend_may_take_for_a_name_goes_with_it() {
+    let edits = edit(&[("x-tenant", "ours")], &[], &["x_gone"]);
+    let edits = HeaderEdits::compose(&[Some(&edits)]);
+    for (name, dropped) in [
+        ("X_Tenant", true),
+        ("X-Gone", true),
+        ("x-tenants", false),
+        ("x.tenant", false),
+    ] {
+        assert_eq!(edits.drops(name.as_bytes()), dropped, "{name}");
+    }
+}
+
 proptest! {
     #[test]
     fn composed_edits_do_what_single_steps_do(

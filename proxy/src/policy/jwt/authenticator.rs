@@ -14,6 +14,7 @@ use super::claims::Claims;
 use super::place::{Carrier, Place};
 use super::source::KeySource;
 use super::verify::Unverified;
+use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
 use crate::http::known::Known;
 use crate::limits::LOG_FIELD_BYTES;
@@ -72,7 +73,7 @@ pub enum Proof {
 
 /// A request that was let in.
 #[derive(Debug, Clone)]
-pub struct Passed<'a> {
+pub struct Principal<'a> {
     policy: &'a Authenticator,
     proof: Proof,
     /// Its token, and where that was.
@@ -130,11 +131,11 @@ impl Authenticator {
         carrier: Carrier<'_>,
         now: i64,
         cache: &mut TokenCache,
-    ) -> Result<Passed<'a>, Refusal> {
+    ) -> Result<Principal<'a>, Refusal> {
         let Some((place, token)) = self.find(carrier)? else {
             return match self.mode {
                 JwtMode::Strict => Err(Refusal::Missing),
-                JwtMode::Optional => Ok(self.passed(Proof::None, None)),
+                JwtMode::Optional => Ok(self.admit(Proof::None, None)),
             };
         };
         let fingerprint = Fingerprint::of(token);
@@ -142,12 +143,12 @@ impl Authenticator {
             && self.keys_are(entry, now)
         {
             let token = (place, Rc::clone(&entry.verified));
-            return Ok(self.passed(Proof::Cached, Some(token)));
+            return Ok(self.admit(Proof::Cached, Some(token)));
         }
         let entry = self.verify(token, fingerprint, place, now)?;
         let verified = Rc::clone(&entry.verified);
         cache.insert(entry);
-        Ok(self.passed(Proof::Verified, Some((place, verified))))
+        Ok(self.admit(Proof::Verified, Some((place, verified))))
     }
 
     /// The field line of a 401: a name for what is asked for, and no word of what was wrong.
@@ -168,9 +169,9 @@ impl Authenticator {
         !self.claimed.is_empty()
     }
 
-    fn passed(&self, proof: Proof, token: Option<(usize, Rc<Verified>)>) -> Passed<'_> {
+    fn admit(&self, proof: Proof, token: Option<(usize, Rc<Verified>)>) -> Principal<'_> {
         let token = token.and_then(|(place, verified)| Some((self.places.get(place)?, verified)));
-        Passed {
+        Principal {
             policy: self,
             proof,
             token,
@@ -274,7 +275,7 @@ impl Provider {
     }
 }
 
-impl Passed<'_> {
+impl Principal<'_> {
     /// How it was let in.
     #[must_use]
     pub fn proof(&self) -> Proof {
@@ -289,11 +290,13 @@ impl Passed<'_> {
     }
 
     /// Whether the backend does not get a field as it came: it held the token, or a client claimed
-    /// for itself what only a token can. Some backends read `_` as `-`.
+    /// for itself what only a token can.
     #[must_use]
     pub fn drops(&self, known: Known, name: &[u8]) -> bool {
         let claimed = &self.policy.claimed;
-        claimed.iter().any(|claimed| is_alike(claimed, name))
+        claimed
+            .iter()
+            .any(|claimed| is_alike(claimed.as_str().as_bytes(), name))
             || self
                 .stripped()
                 .is_some_and(|place| place.is_field(known, name))
@@ -333,15 +336,6 @@ impl Passed<'_> {
         let (place, verified) = self.token.as_ref()?;
         (verified.forward == JwtForward::Strip).then_some(*place)
     }
-}
-
-fn is_alike(claimed: &HeaderName, name: &[u8]) -> bool {
-    let claimed = claimed.as_str().as_bytes();
-    let fold = |byte: &u8| match byte {
-        b'_' => b'-',
-        other => other.to_ascii_lowercase(),
-    };
-    claimed.len() == name.len() && claimed.iter().map(fold).eq(name.iter().map(fold))
 }
 
 /// The number of a place, which is noted if it is new.

@@ -15,7 +15,7 @@ mod refusal;
 mod source;
 mod verify;
 
-pub use authenticator::{Authenticator, Passed, Proof, Verified};
+pub use authenticator::{Authenticator, Principal, Proof, Verified};
 pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
 pub use place::Carrier;

@@ -1,7 +1,7 @@
 //! Why a request is not let in. The client learns the kind alone, never which check failed.
 
 use crate::failure::{Failure, FailureKind};
-use crate::observe::causes::causes;
+use crate::names::causes;
 
 causes! {
     /// Why a request is not let in.

@@ -3,7 +3,7 @@
 
 use std::ops::Deref;
 
-use crate::net::Buffer;
+use crate::memory::Buffer;
 
 /// Plaintext that is waited for by nobody yet.
 #[derive(Debug, Default)]

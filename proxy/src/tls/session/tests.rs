@@ -11,7 +11,7 @@ use rustls::{
 
 use super::{Session, SessionError};
 use crate::limits::BUFFER_BYTES;
-use crate::net::Buffer;
+use crate::memory::Buffer;
 use crate::tls::sample::{End, meet};
 
 fn configs(version: &'static SupportedProtocolVersion) -> (Arc<ClientConfig>, Arc<ServerConfig>) {

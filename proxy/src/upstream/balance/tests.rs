@@ -6,11 +6,10 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use xds::model::{Ejection, Health};
 
-use super::{Draw, EndpointRef, EndpointSet};
+use crate::config::{EndpointRef, EndpointSet, Identity};
 use crate::limits::EJECTION;
-use crate::shard::interned::Interned;
-use crate::upstream::health::{Exchange, Outcome, Upstreams};
-use crate::upstream::session::Identity;
+use crate::names::Interned;
+use crate::upstream::health::{Booking, EndpointStates, Outcome};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -43,7 +42,7 @@ fn set_with(weights: &[u32], ejection: Ejection) -> EndpointSet {
 
 /// Sends requests through a service and counts who gets them.
 struct Bed {
-    upstreams: Upstreams,
+    upstreams: EndpointStates,
     set: EndpointSet,
     now: Instant,
     rng: SmallRng,
@@ -52,7 +51,7 @@ struct Bed {
 impl Bed {
     fn new(set: EndpointSet) -> Self {
         Self {
-            upstreams: Upstreams::default(),
+            upstreams: EndpointStates::default(),
             set,
             now: Instant::now(),
             rng: SmallRng::seed_from_u64(7),
@@ -86,7 +85,7 @@ impl Bed {
         mut serve: impl FnMut(u32) -> Option<Outcome>,
     ) -> Vec<f64> {
         let mut counts = vec![0_u32; self.set.serving().len()];
-        let mut in_flight: VecDeque<Exchange> = VecDeque::new();
+        let mut in_flight: VecDeque<Booking> = VecDeque::new();
         let mut stuck = Vec::new();
         for _ in 0..requests {
             let index = self.choose(&[]).expect("there are endpoints");
@@ -115,32 +114,6 @@ fn assert_shares(shares: &[f64], expected: &[f64], what: &str) {
 
 const GOOD: Outcome = Outcome::Success(MS);
 const SLOW: Outcome = Outcome::Success(Duration::from_millis(50));
-
-#[test]
-fn backends_get_exactly_their_weights() {
-    let mut rng = SmallRng::seed_from_u64(3);
-    for weights in [
-        &[1, 1][..],
-        &[70, 30],
-        &[9, 0, 1],
-        &[5],
-        &[1_000_000, 1_000_000, 2_000_000],
-    ] {
-        let draw = Draw::new(weights);
-        let mut counts = vec![0_u32; weights.len()];
-        for _ in 0..20_000 {
-            counts[draw.draw(&mut rng).expect("not all are 0")] += 1;
-        }
-        let total: f64 = weights.iter().copied().map(f64::from).sum();
-        for (count, weight) in counts.iter().zip(weights) {
-            let off = f64::from(*count) / 20_000.0 - f64::from(*weight) / total;
-            assert!(off.abs() < 0.02, "{weights:?}: {counts:?}");
-            assert!(*weight > 0 || *count == 0, "weight 0 gets nothing");
-        }
-    }
-    assert_eq!(Draw::new(&[0, 0]).draw(&mut rng), None);
-    assert_eq!(Draw::new(&[]).draw(&mut rng), None);
-}
 
 #[test]
 fn equals_get_their_weights_idle_and_busy() {

@@ -1,16 +1,16 @@
 use std::time::{Duration, Instant};
 
-use super::{Exchange, Outcome, Upstreams};
+use super::{Booking, EndpointStates, Outcome};
+use crate::config::EndpointSet;
 use crate::failure::{Blame, FailureKind};
 use crate::limits::EJECTION;
-use crate::shard::interned::Interned;
-use crate::upstream::balance::EndpointSet;
+use crate::names::Interned;
 use crate::upstream::balance::tests::{endpoint, set_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Bed {
-    upstreams: Upstreams,
+    upstreams: EndpointStates,
     set: EndpointSet,
     now: Instant,
 }
@@ -18,13 +18,13 @@ struct Bed {
 impl Bed {
     fn new(endpoints: u32) -> Self {
         Self {
-            upstreams: Upstreams::default(),
+            upstreams: EndpointStates::default(),
             set: set_of(&vec![1; endpoints as usize]),
             now: Instant::now(),
         }
     }
 
-    fn start(&self, index: u32) -> Exchange {
+    fn start(&self, index: u32) -> Booking {
         self.upstreams.start(&self.set, endpoint(index))
     }
 

@@ -2,9 +2,10 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ring::hmac;
-use xds::model::{SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{Scheme, SessionLifetime, SessionPersistence, SessionToken};
 
-use super::{Identity, Session, Transport, carried, cookies, write_token};
+use super::{Session, carried, cookies, write_token};
+use crate::config::Identity;
 
 const NOW: u32 = 1_800_000_000;
 
@@ -142,7 +143,7 @@ fn a_header_carries_the_bare_token() {
     write_token(
         &session(),
         &policy,
-        Transport::Tls,
+        Scheme::Https,
         &key(b"k"),
         NOW,
         &mut value,
@@ -152,15 +153,15 @@ fn a_header_carries_the_bare_token() {
 }
 
 #[test]
-fn cookie_attributes_follow_policy_and_transport() {
+fn cookie_attributes_follow_policy_and_scheme() {
     let sealed = String::from_utf8(token(session())).expect("hex");
-    let cookie = |policy: &SessionPersistence, transport, now| {
+    let cookie = |policy: &SessionPersistence, scheme, now| {
         let mut out = Vec::new();
-        write_token(&session(), policy, transport, &key(b"k"), now, &mut out);
+        write_token(&session(), policy, scheme, &key(b"k"), now, &mut out);
         String::from_utf8(out).expect("ASCII")
     };
     assert_eq!(
-        cookie(&policy(Some(60), None), Transport::Plain, NOW),
+        cookie(&policy(Some(60), None), Scheme::Http, NOW),
         format!("gw={sealed}; Path=/; HttpOnly; SameSite=Lax")
     );
     let permanent = SessionPersistence {
@@ -171,7 +172,7 @@ fn cookie_attributes_follow_policy_and_transport() {
         ..policy(Some(60), Some(30))
     };
     assert_eq!(
-        cookie(&permanent, Transport::Tls, NOW + 20),
+        cookie(&permanent, Scheme::Https, NOW + 20),
         format!("gw={sealed}; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=40")
     );
 }

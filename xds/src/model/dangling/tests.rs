@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use crate::model::*;
 
@@ -159,10 +160,10 @@ fn children_without_their_parent_are_listed_once() {
 #[test]
 fn mirrors_and_ports_are_looked_at_too() {
     let mut model = whole();
-    for service in model.services.values_mut() {
+    for service in model.services.values_mut().map(Arc::make_mut) {
         service.ports.clear();
     }
-    for route in model.routes.values_mut() {
+    for route in model.routes.values_mut().map(Arc::make_mut) {
         let RouteRule::Http(rule) = &mut route.rule else {
             panic!("it is of HTTP");
         };
@@ -195,11 +196,11 @@ fn a_rule_of_udp_needs_a_port_of_udp() {
         name: None,
         backends: vec![L4Backend { target, weight: 1 }],
     };
-    for route in model.routes.values_mut() {
+    for route in model.routes.values_mut().map(Arc::make_mut) {
         route.rule = RouteRule::Tcp(rule.clone());
     }
     assert_eq!(texts(&model), Vec::<String>::new());
-    for route in model.routes.values_mut() {
+    for route in model.routes.values_mut().map(Arc::make_mut) {
         route.rule = RouteRule::Udp(rule.clone());
     }
     assert_eq!(
@@ -221,7 +222,7 @@ fn a_provider_of_tokens_may_have_its_keys_at_a_backend() {
         },
         cache: None,
     };
-    for policy in model.policies.values_mut() {
+    for policy in model.policies.values_mut().map(Arc::make_mut) {
         policy.spec.jwt = Some(JwtPolicy {
             mode: JwtMode::Strict,
             realm: None,

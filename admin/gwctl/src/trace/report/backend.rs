@@ -1,12 +1,12 @@
-//! Where the request went: endpoints with their scores, tries and retries.
+//! Endpoint selection with scores, attempts and retries.
 
 use admin_types::trace::{EndpointScore, Message};
 
-use super::super::event::Seen;
-use super::{Line, Tone, messages, millis, or, tabular};
+use super::super::event::TraceEvent;
+use super::{Line, Tone, messages, millis, or_placeholder, tabular};
 
-/// Selections and tries, in their order.
-pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
+/// Selections and attempts, in order.
+pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
     let mut lines = Vec::new();
     for message in messages(events) {
         match message {
@@ -15,7 +15,7 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
                 unresolved: Some(why),
                 ..
             } => {
-                let text = format!("{backend} does not resolve: {why}");
+                let text = format!("{backend} cannot be resolved: {why}");
                 lines.push(Line::new(Tone::Bad, &text));
             }
             Message::BackendSelection {
@@ -31,13 +31,13 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
                 lines.push(Line::heading(&format!("Endpoints of {backend}")));
                 lines.extend(table(selected.as_deref(), endpoints));
                 if *truncated {
-                    lines.push(Line::new(Tone::Faint, "and more"));
+                    lines.push(Line::new(Tone::Faint, "(list truncated)"));
                 }
             }
             other => lines.extend(step(other)),
         }
     }
-    or(lines, "it went to no backend")
+    or_placeholder(lines, "no backend was selected")
 }
 
 fn table(selected: Option<&str>, endpoints: &[EndpointScore]) -> Vec<Line> {
@@ -58,7 +58,7 @@ fn table(selected: Option<&str>, endpoints: &[EndpointScore]) -> Vec<Line> {
             (false, true) => (Tone::Bad, " "),
             (false, false) => (Tone::Plain, " "),
         };
-        let notes = [("tried before", it.tried), ("ejected", it.ejected)];
+        let notes = [("already tried", it.tried), ("ejected", it.ejected)];
         let notes: Vec<_> = notes
             .iter()
             .filter(|note| note.1)
@@ -78,12 +78,12 @@ fn table(selected: Option<&str>, endpoints: &[EndpointScore]) -> Vec<Line> {
     });
     let mut lines = tabular(heading, rows);
     if selected.is_none() {
-        lines.push(Line::new(Tone::Bad, "none of them takes the request"));
+        lines.push(Line::new(Tone::Bad, "no endpoint is available"));
     }
     lines
 }
 
-/// A try's beginning or end, or what followed from it.
+/// The start or result of an attempt, or the retry decision.
 fn step(message: &Message) -> Option<Line> {
     Some(match message {
         Message::BackendCallStart {
@@ -93,11 +93,11 @@ fn step(message: &Message) -> Option<Line> {
             connect_micros,
         } => {
             let how = match (reused, connect_micros) {
-                (true, _) => "on a connection used before".to_owned(),
+                (true, _) => "on a pooled connection".to_owned(),
                 (false, Some(micros)) => format!("on a new connection ({})", millis(*micros)),
                 (false, None) => "on a new connection".to_owned(),
             };
-            Line::plain(&format!("try {attempt}: {endpoint}, {how}"))
+            Line::plain(&format!("attempt {attempt}: {endpoint}, {how}"))
         }
         Message::BackendCallResult {
             attempt,
@@ -107,15 +107,15 @@ fn step(message: &Message) -> Option<Line> {
         } => {
             let end = match (status, reason) {
                 (_, Some(reason)) => reason.clone(),
-                (Some(status), None) => format!("answered {status}"),
-                (None, None) => "ended without an answer".to_owned(),
+                (Some(status), None) => format!("status {status}"),
+                (None, None) => "no response".to_owned(),
             };
             let tone = match (status, reason) {
                 (_, Some(_)) | (None, None) => Tone::Bad,
                 (Some(500..), None) => Tone::Warning,
                 (Some(_), None) => Tone::Good,
             };
-            Line::new(tone, &format!("try {attempt}: {end}"))
+            Line::new(tone, &format!("attempt {attempt}: {end}"))
         }
         Message::Retry { retried, reason } => {
             let (tone, what) = if *retried {

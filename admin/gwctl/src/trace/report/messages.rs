@@ -1,12 +1,12 @@
-//! The heads of request and response.
+//! The heads of the request and of the response.
 
 use admin_types::trace::Message;
 
-use super::super::event::Seen;
-use super::{Line, messages, or};
+use super::super::event::TraceEvent;
+use super::{Line, messages, or_placeholder};
 
-/// Both heads, as they came.
-pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
+/// Both heads, as received.
+pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
     let mut lines = Vec::new();
     for message in messages(events) {
         match message {
@@ -20,7 +20,7 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
             _ => {}
         }
     }
-    or(lines, "no head was read")
+    or_placeholder(lines, "no request head was received")
 }
 
 fn head(title: &str, headers: &[(String, String)], lines: &mut Vec<Line>) {

@@ -1,4 +1,4 @@
-//! What the events of a trace come to: sections of lines, the same for every way to show them.
+//! Formats the events of a trace as sections of lines, for both plain text and the terminal UI.
 
 mod backend;
 mod messages;
@@ -9,51 +9,44 @@ mod timeline;
 
 use admin_types::trace::{Message, Severity};
 
-use super::event::Seen;
+use super::event::TraceEvent;
 use crate::output::shown;
 use crate::table::Table;
 
-/// A trace as text.
+/// A formatted trace.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// What it is about, in one line.
+    /// The request and its outcome on one line.
     pub(super) title: Line,
-    /// Its parts.
     pub(super) sections: Vec<Section>,
 }
 
-/// A part of a trace.
+/// A section of a report.
 #[derive(Debug)]
 pub(super) struct Section {
-    /// Its name.
     pub(super) title: &'static str,
-    /// Its text.
     pub(super) lines: Vec<Line>,
 }
 
-/// A line.
+/// A line of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
-    /// How it is meant.
     pub(super) tone: Tone,
-    /// Its text, without control characters.
+    /// Without control characters.
     pub(super) text: String,
 }
 
-/// How a line is meant.
+/// The meaning of a line, which the terminal UI shows as a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// A heading.
     Heading,
-    /// As it is.
     Plain,
-    /// It went well, or was chosen.
+    /// Succeeded or selected.
     Good,
-    /// It is not as it should be.
     Warning,
-    /// It failed.
+    /// Failed.
     Bad,
-    /// It was passed over.
+    /// Not selected, or of little interest.
     Faint,
 }
 
@@ -69,7 +62,7 @@ impl From<Severity> for Tone {
 }
 
 impl Line {
-    /// A line.
+    /// Replaces control characters in `text`.
     pub(super) fn new(tone: Tone, text: &str) -> Self {
         Self {
             tone,
@@ -87,8 +80,8 @@ impl Line {
 }
 
 impl Report {
-    /// Of the events of one request.
-    pub(super) fn of(events: &[Seen]) -> Self {
+    /// Formats the events of one request.
+    pub(super) fn new(events: &[TraceEvent]) -> Self {
         let (title, summary) = summary::lines(events);
         let sections = [
             ("Summary", summary),
@@ -108,15 +101,15 @@ impl Report {
     }
 }
 
-/// What the events that are known say.
-fn messages(events: &[Seen]) -> impl Iterator<Item = &Message> {
-    events.iter().filter_map(|seen| match seen {
-        Seen::Known(event) => Some(&event.message),
-        Seen::Unknown(_) => None,
+/// The messages of the known events.
+fn messages(events: &[TraceEvent]) -> impl Iterator<Item = &Message> {
+    events.iter().filter_map(|event| match event {
+        TraceEvent::Known(event) => Some(&event.message),
+        TraceEvent::Unknown(_) => None,
     })
 }
 
-/// The lines of a table, its rows in tones of their own.
+/// The lines of a table, with a tone per row.
 fn tabular<const COLUMNS: usize>(
     heading: [&str; COLUMNS],
     rows: impl IntoIterator<Item = (Tone, [String; COLUMNS])>,
@@ -132,10 +125,10 @@ fn tabular<const COLUMNS: usize>(
     lines.map(|(tone, text)| Line::new(*tone, text)).collect()
 }
 
-/// What is said in place of an empty section.
-fn or(lines: Vec<Line>, nothing: &str) -> Vec<Line> {
+/// Replaces an empty section by a placeholder line.
+fn or_placeholder(lines: Vec<Line>, placeholder: &str) -> Vec<Line> {
     if lines.is_empty() {
-        return vec![Line::new(Tone::Faint, nothing)];
+        return vec![Line::new(Tone::Faint, placeholder)];
     }
     lines
 }

@@ -1,14 +1,14 @@
-//! What policies and filters did, and why others did nothing.
+//! Policies and filters: which applied, and why others were skipped.
 
 use admin_types::trace::{Message, PolicyOutcome};
 
-use super::super::event::Seen;
-use super::{Line, Tone, messages, or, tabular};
+use super::super::event::TraceEvent;
+use super::{Line, Tone, messages, or_placeholder, tabular};
 
-/// What holds, then what was done.
-pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
+/// The policies in effect, then their outcomes.
+pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
     let mut lines = Vec::new();
-    let mut done = Vec::new();
+    let mut outcomes = Vec::new();
     for message in messages(events) {
         match message {
             Message::PolicySelection { policies } if policies.is_empty() => {
@@ -27,7 +27,7 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
                     PolicyOutcome::Applied => (Tone::Good, "applied"),
                     PolicyOutcome::Skipped => (Tone::Faint, "skipped"),
                 };
-                done.push((tone, [kind.clone(), outcome.to_owned(), detail.clone()]));
+                outcomes.push((tone, [kind.clone(), outcome.to_owned(), detail.clone()]));
             }
             Message::AuthorizationResult {
                 by,
@@ -39,14 +39,14 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
                 } else {
                     (Tone::Bad, "denied")
                 };
-                done.push((tone, [by.clone(), outcome.to_owned(), detail.clone()]));
+                outcomes.push((tone, [by.clone(), outcome.to_owned(), detail.clone()]));
             }
             _ => {}
         }
     }
-    if !done.is_empty() {
+    if !outcomes.is_empty() {
         lines.push(Line::plain(""));
-        lines.extend(tabular(["POLICY", "OUTCOME", "DETAIL"], done));
+        lines.extend(tabular(["POLICY", "OUTCOME", "DETAIL"], outcomes));
     }
-    or(lines, "it came to no policies")
+    or_placeholder(lines, "no policies were evaluated")
 }

@@ -1,12 +1,12 @@
-//! Which listener and rule serve the request, and why the others do not.
+//! Listener and route selection, and why the other candidates were rejected.
 
 use admin_types::trace::{ListenerCandidate, Message, RouteCandidate, RouteOutcome};
 
-use super::super::event::Seen;
-use super::{Line, Tone, messages, or, tabular};
+use super::super::event::TraceEvent;
+use super::{Line, Tone, messages, or_placeholder, tabular};
 
-/// Listeners, then rules.
-pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
+/// Candidate listeners, then candidate rules.
+pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
     let mut lines = Vec::new();
     for message in messages(events) {
         match message {
@@ -14,8 +14,8 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
                 host, candidates, ..
             } => {
                 let title = match host.as_str() {
-                    "" => "Listeners of the port".to_owned(),
-                    host => format!("Listeners that could have {host}"),
+                    "" => "Listeners on the port".to_owned(),
+                    host => format!("Candidate listeners for {host}"),
                 };
                 lines.push(Line::heading(&title));
                 lines.extend(tabular(
@@ -29,24 +29,24 @@ pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
                 ..
             } => {
                 lines.push(Line::plain(""));
-                lines.push(Line::heading("Rules, by their matches"));
+                lines.push(Line::heading("Candidate rules"));
                 lines.extend(tabular(
-                    ["", "RULE", "MATCH", "WHY"],
+                    ["", "RULE", "MATCH", "REASON"],
                     candidates.iter().map(rule),
                 ));
                 if *truncated {
-                    lines.push(Line::new(Tone::Faint, "and more"));
+                    lines.push(Line::new(Tone::Faint, "(list truncated)"));
                 }
             }
             _ => {}
         }
     }
-    or(lines, "it came to no selection")
+    or_placeholder(lines, "no route was selected")
 }
 
 fn listener(candidate: &ListenerCandidate) -> (Tone, [String; 3]) {
     let (tone, mark) = if candidate.selected {
-        (Tone::Good, CHOSEN)
+        (Tone::Good, SELECTED)
     } else {
         (Tone::Faint, LOST)
     };
@@ -56,12 +56,12 @@ fn listener(candidate: &ListenerCandidate) -> (Tone, [String; 3]) {
 
 fn rule(candidate: &RouteCandidate) -> (Tone, [String; 4]) {
     let (tone, mark) = match candidate.outcome {
-        RouteOutcome::Selected => (Tone::Good, CHOSEN),
+        RouteOutcome::Selected => (Tone::Good, SELECTED),
         RouteOutcome::Shadowed => (Tone::Plain, SHADOWED),
         RouteOutcome::Lost => (Tone::Faint, LOST),
     };
     let why = match (candidate.outcome, candidate.reason.as_str()) {
-        (RouteOutcome::Selected, "") => "it serves the request",
+        (RouteOutcome::Selected, "") => "selected",
         (_, reason) => reason,
     };
     let cells = [
@@ -73,6 +73,6 @@ fn rule(candidate: &RouteCandidate) -> (Tone, [String; 4]) {
     (tone, cells)
 }
 
-const CHOSEN: &str = "✓";
+const SELECTED: &str = "✓";
 const SHADOWED: &str = "≈";
 const LOST: &str = "✗";

@@ -1,12 +1,12 @@
-//! The whole at a glance.
+//! The summary section.
 
 use admin_types::trace::{ConnectionFinished, Finished, Message, PolicyOutcome, Request};
 
-use super::super::event::Seen;
+use super::super::event::TraceEvent;
 use super::{Line, Tone, messages, millis};
 
-/// What it is about in one line, and the summary.
-pub(super) fn lines(events: &[Seen]) -> (Line, Vec<Line>) {
+/// The title of the report, and its summary.
+pub(super) fn lines(events: &[TraceEvent]) -> (Line, Vec<Line>) {
     let mut facts = Facts::default();
     for message in messages(events) {
         facts.note(message);
@@ -24,8 +24,10 @@ struct Facts<'a> {
     backend: Option<&'a str>,
     endpoint: Option<&'a str>,
     finished: Option<&'a Finished>,
+    /// Protocol and server name of a TCP, TLS or UDP connection.
     connection: Option<(&'a str, Option<&'a str>)>,
-    relayed: Option<&'a ConnectionFinished>,
+    connection_finished: Option<&'a ConnectionFinished>,
+    /// Events that the gateway dropped.
     lost: u64,
 }
 
@@ -62,41 +64,40 @@ impl<'a> Facts<'a> {
                 self.endpoint = selected.as_deref();
             }
             Message::RequestFinished(finished) => self.finished = Some(finished),
-            Message::ConnectionFinished(finished) => self.relayed = Some(finished),
+            Message::ConnectionFinished(finished) => self.connection_finished = Some(finished),
             Message::EventsLost { count } => self.lost = self.lost.saturating_add(*count),
             _ => {}
         }
     }
 
     fn title(&self) -> Line {
-        let asked = match (self.request, self.client) {
+        let subject = match (self.request, self.client) {
             (Some(it), _) => format!("{} {}{}", it.method, it.host, it.path),
-            (None, Some(client)) => format!("a connection of {client}"),
-            (None, None) => "a request".to_owned(),
+            (None, Some(client)) => format!("connection from {client}"),
+            (None, None) => "request".to_owned(),
         };
-        let (tone, end) = self.end();
-        Line::new(tone, &format!("{asked}: {end}"))
+        let (tone, outcome) = self.outcome();
+        Line::new(tone, &format!("{subject}: {outcome}"))
     }
 
-    fn is_over(&self) -> bool {
-        self.finished.is_some() || self.relayed.is_some()
+    fn is_finished(&self) -> bool {
+        self.finished.is_some() || self.connection_finished.is_some()
     }
 
-    /// How it ended.
-    fn end(&self) -> (Tone, String) {
-        if let Some(relayed) = self.relayed {
-            return match &relayed.reason {
-                None => (Tone::Good, "relayed".to_owned()),
+    fn outcome(&self) -> (Tone, String) {
+        if let Some(connection) = self.connection_finished {
+            return match &connection.reason {
+                None => (Tone::Good, "closed normally".to_owned()),
                 Some(reason) => (Tone::Bad, reason.clone()),
             };
         }
         let Some(finished) = self.finished else {
-            return (Tone::Warning, "not over".to_owned());
+            return (Tone::Warning, "in progress".to_owned());
         };
         let reason = finished.reason.as_deref();
         let reason = reason.map_or_else(String::new, |reason| format!(", {reason}"));
         let (tone, status) = match finished.status {
-            0 => (Tone::Bad, "no answer".to_owned()),
+            0 => (Tone::Bad, "no response".to_owned()),
             status @ ..400 => (Tone::Good, status.to_string()),
             status @ 400..500 => (Tone::Warning, status.to_string()),
             status => (Tone::Bad, status.to_string()),
@@ -115,19 +116,19 @@ impl<'a> Facts<'a> {
         }
         if let Some((protocol, server_name)) = self.connection {
             let name = server_name.map_or_else(String::new, |name| format!(" for {name}"));
-            line(Tone::Plain, "carried", format!("{protocol}{name}"));
+            line(Tone::Plain, "protocol", format!("{protocol}{name}"));
         }
         if let Some(client) = self.client {
             line(Tone::Plain, "client", client.to_owned());
         }
-        let (tone, end) = self.end();
-        line(tone, "status", end);
-        for (name, chosen) in [("listener", self.listener), ("route", self.route)] {
+        let (tone, outcome) = self.outcome();
+        line(tone, "status", outcome);
+        for (name, selected) in [("listener", self.listener), ("route", self.route)] {
             if self.request.is_some() || self.connection.is_some() {
-                let (tone, text) = match chosen {
-                    Some(chosen) => (Tone::Good, chosen),
-                    None if self.is_over() => (Tone::Bad, "none"),
-                    None => (Tone::Faint, "not chosen yet"),
+                let (tone, text) = match selected {
+                    Some(selected) => (Tone::Good, selected),
+                    None if self.is_finished() => (Tone::Bad, "none"),
+                    None => (Tone::Faint, "not selected yet"),
                 };
                 line(tone, name, text.to_owned());
             }
@@ -153,24 +154,26 @@ impl<'a> Facts<'a> {
             };
             line(tone, "retries", it.retries.to_string());
             let upstream = it.upstream_micros.map_or_else(String::new, |upstream| {
-                format!(", of which {} for the backend's head", millis(upstream))
+                format!(", {} to the backend's response head", millis(upstream))
             });
             let time = format!("{}{upstream}", millis(it.duration_micros));
             line(Tone::Plain, "time", time);
         }
-        if let Some(it) = self.relayed {
+        if let Some(it) = self.connection_finished {
             line(Tone::Plain, "retries", it.retries.to_string());
             line(Tone::Plain, "time", millis(it.duration_micros));
         }
-        let bytes = self.relayed.map(|it| (it.bytes_in, it.bytes_out));
+        let bytes = self
+            .connection_finished
+            .map(|it| (it.bytes_in, it.bytes_out));
         if let Some((bytes_in, bytes_out)) =
             bytes.or(self.finished.map(|it| (it.bytes_in, it.bytes_out)))
         {
-            let text = format!("{bytes_in} from the client, {bytes_out} to it");
+            let text = format!("{bytes_in} from the client, {bytes_out} to the client");
             line(Tone::Plain, "bytes", text);
         }
         if self.lost > 0 {
-            let text = format!("{} events, which were not read in time", self.lost);
+            let text = format!("{} events: gwctl did not read them in time", self.lost);
             line(Tone::Warning, "lost", text);
         }
     }

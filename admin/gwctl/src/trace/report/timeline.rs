@@ -1,34 +1,34 @@
-//! What happened when.
+//! The timeline section.
 
 use admin_types::trace::Message;
 
-use super::super::event::Seen;
+use super::super::event::TraceEvent;
 use super::{Line, millis, tabular};
 
-/// A row and a bar for each event.
-pub(super) fn lines(events: &[Seen]) -> Vec<Line> {
-    let end = events.iter().map(|seen| seen.time().1).max();
+/// One row per event, with a bar for its time span.
+pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
+    let end = events.iter().map(|event| event.time().1).max();
     let end = end.unwrap_or_default();
-    let rows = events.iter().map(|seen| {
-        let (start, over) = seen.time();
+    let rows = events.iter().map(|event| {
+        let (start, stop) = event.time();
         let cells = [
             millis(start),
-            millis(over.saturating_sub(start)),
-            bar(start, over, end),
-            headline(seen),
+            millis(stop.saturating_sub(start)),
+            bar(start, stop, end),
+            headline(event),
         ];
-        (seen.severity().into(), cells)
+        (event.severity().into(), cells)
     });
     tabular(["START", "TOOK", "", "EVENT"], rows)
 }
 
-/// Where an event lies between the first and the last.
-fn bar(start: u64, over: u64, end: u64) -> String {
+/// The span from `start` to `stop` on a scale from 0 to `end`.
+fn bar(start: u64, stop: u64, end: u64) -> String {
     let scaled = |at: u64| -> usize {
         let cells = u128::from(at) * u128::from(CELLS) / u128::from(end.max(1));
         usize::try_from(cells.min(u128::from(CELLS - 1))).unwrap_or_default()
     };
-    let (first, last) = (scaled(start), scaled(over.max(start)));
+    let (first, last) = (scaled(start), scaled(stop.max(start)));
     let cells = (0..usize::from(CELLS)).map(|cell| match cell {
         cell if cell < first || cell > last => '·',
         _ => '█',
@@ -36,25 +36,25 @@ fn bar(start: u64, over: u64, end: u64) -> String {
     cells.collect()
 }
 
-/// Width of a bar.
+/// Width of a bar, in columns.
 const CELLS: u16 = 24;
 
-fn headline(seen: &Seen) -> String {
-    let message = match seen {
-        Seen::Unknown(unknown) => return format!("{} (of a newer version)", unknown.kind),
-        Seen::Known(event) => &event.message,
+fn headline(event: &TraceEvent) -> String {
+    let message = match event {
+        TraceEvent::Unknown(unknown) => return format!("{} (unknown event type)", unknown.kind),
+        TraceEvent::Known(event) => &event.message,
     };
     let or_none = |name: &Option<String>| name.as_deref().unwrap_or("none").to_owned();
     match message {
         Message::ConnectionStarted {
             client, protocol, ..
-        } => format!("{protocol} connection of {client}"),
+        } => format!("{protocol} connection from {client}"),
         Message::ConnectionFinished(it) => match &it.reason {
-            None => "connection over".to_owned(),
-            Some(reason) => format!("connection over: {reason}"),
+            None => "connection closed".to_owned(),
+            Some(reason) => format!("connection closed: {reason}"),
         },
-        Message::RequestStarted { client, .. } => format!("request of {client}"),
-        Message::RequestSnapshot(it) => format!("head read: {} {}", it.method, it.path),
+        Message::RequestStarted { client, .. } => format!("request from {client}"),
+        Message::RequestSnapshot(it) => format!("request head: {} {}", it.method, it.path),
         Message::ListenerSelection { selected, .. } => format!("listener: {}", or_none(selected)),
         Message::RouteSelection { selected, .. } => format!("route: {}", or_none(selected)),
         Message::PolicySelection { policies } => format!("policies: {}", policies.len()),
@@ -63,14 +63,14 @@ fn headline(seen: &Seen) -> String {
         Message::BackendSelection {
             unresolved: Some(_),
             ..
-        } => "backend: does not resolve".to_owned(),
+        } => "backend: cannot be resolved".to_owned(),
         Message::BackendSelection { selected, .. } => format!("endpoint: {}", or_none(selected)),
-        Message::BackendCallStart { attempt, .. } => format!("try {attempt}: connection"),
-        Message::BackendCallResult { attempt, .. } => format!("try {attempt}: over"),
+        Message::BackendCallStart { attempt, .. } => format!("attempt {attempt}: connection"),
+        Message::BackendCallResult { attempt, .. } => format!("attempt {attempt}: result"),
         Message::Retry { retried: true, .. } => "retry".to_owned(),
         Message::Retry { retried: false, .. } => "no retry".to_owned(),
-        Message::ResponseSnapshot { status, .. } => format!("response's head: {status}"),
-        Message::RequestFinished(it) => format!("request over: {}", it.status),
+        Message::ResponseSnapshot { status, .. } => format!("response head: {status}"),
+        Message::RequestFinished(it) => format!("request finished: {}", it.status),
         Message::EventsLost { count } => format!("{count} events lost"),
     }
 }

@@ -6,8 +6,8 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Cell;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::super::report::tests::{RETRIED, read};
-use super::{After, State, View};
+use super::super::report::tests::{RETRIED, parse};
+use super::{Action, State, View};
 
 fn screen(view: &mut View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
@@ -21,33 +21,33 @@ fn screen(view: &mut View, width: u16, height: u16) -> String {
     })
 }
 
-/// A trace that was told whole.
-fn over() -> View {
+/// The view of a complete trace.
+fn finished() -> View {
     View {
-        state: State::Over,
-        ..View::of(read(RETRIED))
+        state: State::Finished,
+        ..View::new(parse(RETRIED))
     }
 }
 
-fn press(view: &mut View, key: KeyCode) -> After {
+fn press(view: &mut View, key: KeyCode) -> Action {
     view.press(KeyEvent::new(key, KeyModifiers::NONE))
 }
 
 #[test]
 fn every_section_has_a_screen() {
-    let mut view = over();
+    let mut view = finished();
     let mut screens = String::new();
     for _ in 0..view.report.sections.len() {
         screens.push_str(&screen(&mut view, 100, 16));
-        assert_eq!(press(&mut view, KeyCode::Tab), After::Stay);
+        assert_eq!(press(&mut view, KeyCode::Tab), Action::Continue);
     }
-    assert_eq!(view.section, 0, "the last leads to the first");
+    assert_eq!(view.section, 0, "the first follows the last");
     assert_eq!(screens, include_str!("../../../tests/trace/screens.txt"));
 }
 
 #[test]
-fn scrolling_ends_where_the_text_does() {
-    let mut view = over();
+fn scrolling_stops_at_the_end_of_the_text() {
+    let mut view = finished();
     press(&mut view, KeyCode::Left);
     let top = screen(&mut view, 60, 10);
     assert!(top.contains("15 more below"), "{top}");
@@ -55,7 +55,7 @@ fn scrolling_ends_where_the_text_does() {
         press(&mut view, KeyCode::PageDown);
     }
     let bottom = screen(&mut view, 60, 10);
-    assert!(bottom.contains("request over"), "{bottom}");
+    assert!(bottom.contains("request fini"), "{bottom}");
     assert!(!bottom.contains("more below"), "{bottom}");
     press(&mut view, KeyCode::Char('>'));
     assert_ne!(screen(&mut view, 60, 10), bottom);
@@ -67,9 +67,9 @@ fn scrolling_ends_where_the_text_does() {
 }
 
 #[test]
-fn no_terminal_is_too_small() {
+fn any_terminal_size_works() {
     for (width, height) in [(1, 1), (3, 2), (20, 3), (500, 4)] {
-        let mut view = over();
+        let mut view = finished();
         for key in [
             KeyCode::Tab,
             KeyCode::Down,
@@ -83,36 +83,36 @@ fn no_terminal_is_too_small() {
 }
 
 #[test]
-fn the_user_can_leave() {
-    let mut view = View::of(Vec::new());
-    assert_eq!(press(&mut view, KeyCode::Char('q')), After::Quit);
-    assert_eq!(press(&mut view, KeyCode::Esc), After::Quit);
+fn the_user_can_quit() {
+    let mut view = View::new(Vec::new());
+    assert_eq!(press(&mut view, KeyCode::Char('q')), Action::Quit);
+    assert_eq!(press(&mut view, KeyCode::Esc), Action::Quit);
     let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(view.press(interrupt), After::Quit);
-    assert_eq!(press(&mut view, KeyCode::Char('c')), After::Stay);
+    assert_eq!(view.press(interrupt), Action::Quit);
+    assert_eq!(press(&mut view, KeyCode::Char('c')), Action::Continue);
 }
 
 #[test]
-fn it_is_drawn_as_it_comes() {
+fn events_are_drawn_as_they_arrive() {
     let (sender, events) = mpsc::channel();
-    let mut told = read(RETRIED).into_iter();
-    let mut view = View::of(told.by_ref().take(2).collect());
-    assert!(!view.take(&events), "nothing has come");
+    let mut trace = parse(RETRIED).into_iter();
+    let mut view = View::new(trace.by_ref().take(2).collect());
+    assert!(!view.receive(&events), "nothing has arrived");
     let begun = screen(&mut view, 100, 16);
     assert!(
-        begun.contains("not over") && begun.contains("more to come"),
+        begun.contains("in progress") && begun.contains("receiving"),
         "{begun}"
     );
-    assert!(begun.contains("route     not chosen yet"), "{begun}");
-    // Where the user is, is where the user stays.
+    assert!(begun.contains("route     not selected yet"), "{begun}");
+    // New events do not change the visible section.
     press(&mut view, KeyCode::Tab);
-    told.for_each(|seen| sender.send(seen).expect("the view is there"));
-    assert!(view.take(&events));
+    trace.for_each(|event| sender.send(event).expect("the receiver exists"));
+    assert!(view.receive(&events));
     assert_eq!(view.section, 1);
-    assert!(screen(&mut view, 100, 16).contains("more to come"));
+    assert!(screen(&mut view, 100, 16).contains("receiving"));
     drop(sender);
-    assert!(view.take(&events), "its end is news");
-    assert!(!view.take(&events));
+    assert!(view.receive(&events), "the end needs a redraw");
+    assert!(!view.receive(&events));
     press(&mut view, KeyCode::BackTab);
     let whole = screen(&mut view, 100, 16);
     assert!(

@@ -21,6 +21,7 @@ mod session;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use xds::model::ObjectName;
 
 use super::check::Check;
 use super::finding::Remark;
@@ -56,7 +57,7 @@ pub(crate) trait Admissible:
 
     /// What holds in the place of a refused object that was not there before: nothing, unless its
     /// absence would let someone in.
-    fn stand_in(_written: &Value) -> Option<Self> {
+    fn stand_in(_name: &ObjectName, _written: &Value) -> Option<Self> {
         None
     }
 
@@ -78,7 +79,7 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     pub(crate) check_name: fn(&str) -> Result<(), String>,
     pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
-    pub(crate) stand_in: fn(&Value) -> Option<Object>,
+    pub(crate) stand_in: fn(&ObjectName, &Value) -> Option<Object>,
 }
 
 impl Kind {
@@ -91,7 +92,7 @@ impl Kind {
             namespaced: T::NAMESPACED,
             check_name: T::check_name,
             read: typed::read::<T>,
-            stand_in: |written| T::stand_in(written).map(Into::into),
+            stand_in: |name, written| T::stand_in(name, written).map(Into::into),
         }
     }
 

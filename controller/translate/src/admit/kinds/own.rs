@@ -1,12 +1,19 @@
 //! Our own kinds: their definitions say everything.
 
-use serde_json::Value;
+use std::slice;
+
+use serde_json::{Map, Value};
+use xds::model::ObjectName;
 
 use super::Admissible;
 use crate::admit::check::Check;
 use crate::admit::crd;
 use crate::admit::schema::Schema;
-use crate::api::{Backend, JwtProviderSpec, JwtSpec, TrafficPolicy, TrafficPolicySpec};
+use crate::admit::suggest;
+use crate::api::{
+    Backend, JwtProviderSpec, JwtSpec, ObjectMeta, PolicyTargetReference, TrafficPolicy,
+    TrafficPolicySpec,
+};
 use crate::jwks;
 use crate::lower::header_edit;
 
@@ -23,16 +30,24 @@ impl Admissible for TrafficPolicy {
         Some(&crd::TRAFFIC_POLICY)
     }
 
-    /// One that asks for tokens refuses everyone until it can say whom not.
-    fn stand_in(written: &Value) -> Option<Self> {
-        let spec = written.get("spec")?;
-        spec.get("jwt")?;
-        let targets = spec.get("targetRefs")?.as_array()?.iter();
-        let targets = targets.filter_map(|it| serde_json::from_value(it.clone()).ok());
+    /// A policy that may be about tokens refuses every request until it is admitted. Its targets are
+    /// read as far as they go; one that cannot be told is left without a name, and stands for the
+    /// whole namespace.
+    fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
+        let spec = written.get("spec").and_then(Value::as_object);
+        if spec.is_some_and(|spec| !may_ask_for_tokens(spec)) {
+            return None;
+        }
+        let metadata = written.get("metadata").cloned().unwrap_or_default();
+        let metadata = serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
+            name: name.name.to_string(),
+            namespace: name.namespace.to_string(),
+            ..ObjectMeta::default()
+        });
         Some(Self {
-            metadata: serde_json::from_value(written.get("metadata")?.clone()).ok()?,
+            metadata,
             spec: TrafficPolicySpec {
-                target_refs: targets.collect(),
+                target_refs: spec.map(presumed_targets).unwrap_or_default(),
                 jwt: Some(JwtSpec::default()),
                 ..TrafficPolicySpec::default()
             },
@@ -49,6 +64,48 @@ impl Admissible for TrafficPolicy {
         });
     }
 }
+
+/// Whether a spec has `jwt`, or a field that may be a slip of it or a newer way to authenticate.
+fn may_ask_for_tokens(spec: &Map<String, Value>) -> bool {
+    let known = serde_json::to_value(TrafficPolicySpec::default()).unwrap_or_default();
+    let known: Vec<&str> = known
+        .as_object()
+        .into_iter()
+        .flat_map(|fields| fields.keys().map(String::as_str))
+        .collect();
+    let meant = |name: &String| suggest::nearest(name, known.iter().copied());
+    spec.keys()
+        .any(|name| meant(name).is_none_or(|meant| meant == JWT))
+}
+
+/// The targets of a refused policy, from `targetRefs` or what is spelled nearly so.
+fn presumed_targets(spec: &Map<String, Value>) -> Vec<PolicyTargetReference> {
+    let lists = spec.iter();
+    let lists = lists.filter(|(name, _)| suggest::nearest(name, [TARGETS]).is_some());
+    let items = lists.flat_map(|(_, value)| match value {
+        Value::Array(items) => items.as_slice(),
+        one => slice::from_ref(one),
+    });
+    items.map(presumed_target).collect()
+}
+
+/// Text in the place of whatever scalars were written.
+fn presumed_target(written: &Value) -> PolicyTargetReference {
+    let text = |field| match written.get(field)? {
+        Value::String(text) => Some(text.clone()),
+        scalar @ (Value::Number(_) | Value::Bool(_)) => Some(scalar.to_string()),
+        _ => None,
+    };
+    PolicyTargetReference {
+        group: text("group").unwrap_or_default(),
+        kind: text("kind").unwrap_or_default(),
+        name: text("name").unwrap_or_default(),
+        section_name: text("sectionName"),
+    }
+}
+
+const TARGETS: &str = "targetRefs";
+const JWT: &str = "jwt";
 
 fn provider(check: &mut Check, provider: &JwtProviderSpec) {
     check.field("jwks", |check| {

@@ -94,7 +94,7 @@ impl TryFrom<String> for Pattern {
 
 impl Schema {
     /// Does what an API server does on a write: fields that the schema does not have are taken out
-    /// (each is a warning), defaults are put in, bounds are checked, and only what is well formed
+    /// (each is a remark for [`UnknownFields`](super::UnknownFields) to judge), defaults are put in, bounds are checked, and only what is well formed
     /// meets the rules.
     pub(super) fn admit(&self, value: &mut Value) -> Vec<Remark> {
         let mut remarks = Vec::new();

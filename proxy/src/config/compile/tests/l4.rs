@@ -63,7 +63,14 @@ fn a_server_name_gets_the_most_specific_route() {
     }
     let snapshot = compile(&model);
     assert_eq!(bind(&snapshot).opening, Opening::Tls);
-    assert_eq!(bind(&snapshot).listeners[0].carries, Carries::Bytes);
+    assert_eq!(
+        bind(&snapshot)
+            .listeners
+            .first()
+            .expect("a listener")
+            .carries,
+        Carries::Bytes
+    );
     for (server_name, expected) in [
         (Some("a.example.com"), "exact"),
         (Some("other.test"), "exact"),
@@ -105,7 +112,13 @@ fn a_rule_keeps_what_its_connections_need() {
     model.insert(l4("tcp", 0, &[], RouteRule::Tcp).into());
     let snapshot = compile(&model);
     assert_eq!(bind(&snapshot).opening, Opening::Tcp);
-    let rule = bind(&snapshot).listeners[0].l4.find(None).expect("a rule");
+    let rule = bind(&snapshot)
+        .listeners
+        .first()
+        .expect("a listener")
+        .l4
+        .find(None)
+        .expect("a rule");
     assert_eq!(&*rule.gateway, gateway().to_string());
     assert!(rule.listener.ends_with("/http"), "{}", rule.listener);
     let index = rule.backends[0].cluster.expect("it resolves");
@@ -124,7 +137,13 @@ fn ports_of_tcp_and_udp_are_two_clusters() {
     model.insert(l4("udp", 0, &[], RouteRule::Udp).into());
     let snapshot = compile(&model);
     assert_eq!(bind(&snapshot).opening, Opening::Udp);
-    let rule = bind(&snapshot).listeners[0].l4.find(None).expect("a rule");
+    let rule = bind(&snapshot)
+        .listeners
+        .first()
+        .expect("a listener")
+        .l4
+        .find(None)
+        .expect("a rule");
     let index = rule.backends[0].cluster.expect("it resolves");
     let udp = snapshot.cluster(index);
     assert_eq!(&*udp.name, "Service/app/shop:80/udp");
@@ -171,7 +190,13 @@ fn what_does_not_resolve_is_said_of_each_backend() {
     }
     model.insert(route.into());
     let snapshot = compile(&model);
-    let rule = bind(&snapshot).listeners[0].l4.find(None).expect("a rule");
+    let rule = bind(&snapshot)
+        .listeners
+        .first()
+        .expect("a listener")
+        .l4
+        .find(None)
+        .expect("a rule");
     assert!(rule.backends[0].cluster.is_ok());
     assert!(rule.backends[1].cluster.is_err());
 }

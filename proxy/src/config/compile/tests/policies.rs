@@ -144,7 +144,12 @@ fn access_logs_follow_the_same_order() {
     assert_eq!((of("/").format, of("/").off), (LogFormat::Json, false));
     assert!(of("/quiet").off);
     assert_eq!(
-        bind(&snapshot).listeners[0].access_log.format,
+        bind(&snapshot)
+            .listeners
+            .first()
+            .expect("a listener")
+            .access_log
+            .format,
         LogFormat::Json
     );
 }

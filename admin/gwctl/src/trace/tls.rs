@@ -1,0 +1,126 @@
+//! TLS to a listener, with curl's options for trust: `--cacert` and `-k`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::args::TraceArgs;
+use crate::files::{self, FILE_BYTES};
+
+/// TLS client configuration for one server name.
+pub(super) struct Tls {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// For a host, with the trust that the command line gives.
+    ///
+    /// # Errors
+    /// There are no CA certificates, or the host is not a valid server name.
+    pub(super) fn new(host: &str, args: &TraceArgs, timeout: Duration) -> Result<Self> {
+        let name = host.trim_start_matches('[').trim_end_matches(']');
+        let name = ServerName::try_from(name.to_owned());
+        let provider = Arc::new(ring::default_provider());
+        let algorithms = provider.signature_verification_algorithms;
+        let builder = ClientConfig::builder_with_provider(provider as Arc<CryptoProvider>)
+            .with_safe_default_protocol_versions()?;
+        let mut config = if args.insecure {
+            let verifier = Arc::new(AcceptAny(algorithms));
+            let builder = builder.dangerous();
+            let builder = builder.with_custom_certificate_verifier(verifier);
+            builder.with_no_client_auth()
+        } else {
+            let roots = roots(args.cacert.as_deref(), timeout)?;
+            builder.with_root_certificates(roots).with_no_client_auth()
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            connector: Arc::new(config).into(),
+            name: name.with_context(|| format!("`{host}` is not a valid TLS server name"))?,
+        })
+    }
+
+    /// Performs the handshake.
+    ///
+    /// # Errors
+    /// The handshake fails, for example because the certificate is not trusted.
+    pub(super) async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+        let connected = self.connector.connect(self.name.clone(), stream).await;
+        connected.context(
+            "the TLS handshake failed; is it an HTTPS listener? Trust its CA with --cacert FILE, or \
+             skip verification with -k",
+        )
+    }
+}
+
+fn roots(file: Option<&Path>, timeout: Duration) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    if let Some(file) = file {
+        let name = file.display();
+        let pem = files::read_to_end(file, FILE_BYTES, timeout)?;
+        for certificate in CertificateDer::pem_slice_iter(&pem) {
+            let certificate = certificate.with_context(|| format!("{name} is not PEM"))?;
+            let added = roots.add(certificate);
+            added.with_context(|| format!("{name} has an unusable CA certificate"))?;
+        }
+    } else {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+    }
+    if roots.is_empty() {
+        bail!(
+            "no CA certificates found; give some with --cacert FILE, or skip verification with -k"
+        );
+    }
+    Ok(roots)
+}
+
+/// Accepts any certificate, for `-k`.
+#[derive(Debug)]
+struct AcceptAny(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}

@@ -1,0 +1,56 @@
+//! What becomes of an object with a field that its kind does not have.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::finding::{Reason, Remark, Severity};
+
+/// What becomes of an object with a field that its kind does not have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum UnknownFields {
+    /// The object is refused, as `kubectl apply` does: the field is most likely misspelled.
+    #[default]
+    Refuse,
+    /// The field is ignored with a warning: for objects written for newer definitions than ours.
+    Warn,
+}
+
+impl UnknownFields {
+    /// How the choices are written.
+    pub const NAMES: [&str; 2] = ["refuse", "warn"];
+
+    /// Completes the remark on an unknown field.
+    pub(super) fn judge(self, remark: &mut Remark) {
+        if remark.reason != Reason::UnknownField {
+            return;
+        }
+        match self {
+            Self::Refuse => {
+                remark.severity = Severity::Error;
+                remark.text += ": correct or remove it";
+            }
+            Self::Warn => remark.text += ": it has no effect",
+        }
+    }
+}
+
+impl FromStr for UnknownFields {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "refuse" => Ok(Self::Refuse),
+            "warn" => Ok(Self::Warn),
+            _ => Err("use `refuse` or `warn`".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for UnknownFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refuse => "refuse",
+            Self::Warn => "warn",
+        })
+    }
+}

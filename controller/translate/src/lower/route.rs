@@ -1,0 +1,143 @@
+//! A route with its rules lowered and its parents resolved.
+
+use std::sync::Arc;
+
+use xds::model::{Hostname, ListenerKey, ObjectName, Order, Route, RouteKey};
+
+use super::rule::LoweredRule;
+use crate::api::ParentReference;
+use crate::problem::Problem;
+use crate::reason::Reason;
+use crate::resolve::parent::Attachment;
+
+/// A route, and what is wrong with it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ResolvedRoute {
+    /// When it was created, as [`crate::api::ObjectMeta::created`] says.
+    pub(crate) created: i64,
+    pub(crate) generation: i64,
+    pub(crate) rules: Vec<RuleOutcome>,
+    /// Why it is refused whatever its rules say.
+    pub(crate) refusals: Vec<Problem>,
+    pub(crate) parents: Vec<RouteParent>,
+    /// What it would come to at each listener.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// One of its parents that are ours.
+#[derive(Debug, PartialEq)]
+pub(crate) struct RouteParent {
+    /// Its number in the spec.
+    pub(crate) index: usize,
+    pub(crate) reference: ParentReference,
+    /// The listeners that it attaches to, or why there is none.
+    pub(crate) attached: Result<Vec<Attachment>, Problem>,
+}
+
+/// What became of a rule, apart from the rule itself.
+#[derive(Debug, PartialEq)]
+pub(crate) struct RuleOutcome {
+    pub(crate) name: Option<Arc<str>>,
+    /// Whether there still is a rule.
+    pub(crate) is_kept: bool,
+    /// What in it cannot be carried out. If it is kept, it fails closed.
+    pub(crate) problems: Vec<Problem>,
+    /// References that lead nowhere; their share is refused.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// The rules of a route at one listener.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Candidate {
+    pub(crate) listener: ListenerKey,
+    pub(crate) gateway: ObjectName,
+    pub(crate) rules: Box<[Arc<Route>]>,
+}
+
+impl ResolvedRoute {
+    /// Whether nothing of it is left.
+    pub(crate) fn is_refused(&self) -> bool {
+        let no_rule = self.rules.iter().all(|rule| !rule.problems.is_empty());
+        !self.refusals.is_empty() || (no_rule && !self.rules.is_empty())
+    }
+
+    /// The listeners that its parents let it attach to.
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        let attached = self.parents.iter();
+        let attached = attached.filter_map(|parent| parent.attached.as_ref().ok());
+        attached.flatten()
+    }
+
+    /// Takes its rules in: one resource for each rule and listener. A rule that fails closed is
+    /// carried even where the route is refused for it.
+    pub(crate) fn take_rules(
+        &mut self,
+        kind: &str,
+        name: &ObjectName,
+        mut rules: Vec<LoweredRule>,
+    ) {
+        let mut candidates: Vec<(Attachment, Vec<Arc<Route>>)> = Vec::new();
+        if self.refusals.is_empty() {
+            for attachment in self.attachments() {
+                if candidates
+                    .iter()
+                    .all(|(it, _)| it.listener != attachment.listener)
+                {
+                    candidates.push((attachment.clone(), Vec::new()));
+                }
+            }
+        }
+        let object = name.to_string();
+        for (index, lowered) in rules.iter_mut().enumerate() {
+            let rule = lowered.rule.take();
+            self.rules.push(RuleOutcome {
+                name: lowered.name.take(),
+                is_kept: rule.is_some(),
+                problems: std::mem::take(&mut lowered.problems),
+                refs: std::mem::take(&mut lowered.refs),
+            });
+            let (Some(rule), Ok(number)) = (rule, u16::try_from(index)) else {
+                continue;
+            };
+            let copies = std::iter::repeat_n(rule, candidates.len());
+            for ((attachment, routes), rule) in candidates.iter_mut().zip(copies) {
+                let listener = &attachment.listener;
+                routes.push(Arc::new(Route {
+                    key: RouteKey::new(kind, name, number, listener),
+                    listener: listener.clone(),
+                    hostnames: attachment.hostnames.to_vec(),
+                    order: Order {
+                        created: self.created,
+                        object: object.clone(),
+                        rule: number,
+                    },
+                    rule,
+                }));
+            }
+        }
+        let candidates = candidates.into_iter();
+        self.candidates = candidates
+            .map(|(attachment, rules)| Candidate {
+                listener: attachment.listener,
+                gateway: attachment.gateway,
+                rules: rules.into(),
+            })
+            .collect();
+    }
+}
+
+/// The hosts of a route, and what is wrong with them.
+pub(crate) fn hostnames(texts: &[String]) -> (Vec<Hostname>, Vec<Problem>) {
+    let mut hostnames = Vec::with_capacity(texts.len());
+    let mut problems = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        match Hostname::parse(text) {
+            Ok(hostname) => hostnames.push(hostname),
+            Err(error) => {
+                let field = format!("spec.hostnames[{index}]");
+                problems.push(Problem::new(Reason::UnsupportedValue, field, error));
+            }
+        }
+    }
+    (hostnames, problems)
+}

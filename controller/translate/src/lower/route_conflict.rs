@@ -1,0 +1,164 @@
+//! Routes of HTTP and of gRPC that want the same hosts of one listener.
+//!
+//! Gateway API lets routes of one kind alone have a host of a listener: the oldest decides which
+//! (`GRPCRouteSpec.hostnames`). The others lose the listener, and a parent with its last one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use xds::model::{Hostname, ListenerKey, ObjectName};
+
+use crate::api::{GrpcRoute, HttpRoute, Resource as _};
+use crate::problem::Problem;
+use crate::reason::Reason;
+
+/// A route by kind and name.
+pub(crate) type RouteId = (&'static str, ObjectName);
+
+/// What the routes of one kind want of a listener, the oldest first. No hosts are all hosts.
+pub(crate) type Wanted = BTreeMap<(i64, ObjectName), Arc<[Hostname]>>;
+
+/// Whether routes of a kind can lose a listener to those of another.
+pub(crate) fn is_contested(kind: &str) -> bool {
+    [HttpRoute::KIND, GrpcRoute::KIND].contains(&kind)
+}
+
+/// The routes that lose the listener, each with the one that has hosts of theirs.
+pub(crate) fn settle(
+    (kind, wanted): (&'static str, &Wanted),
+    (other, by_other): (&'static str, &Wanted),
+) -> BTreeMap<RouteId, RouteId> {
+    let own = wanted
+        .iter()
+        .map(|((created, name), hosts)| (*created, name, kind, hosts));
+    let others = by_other
+        .iter()
+        .map(|((created, name), hosts)| (*created, name, other, hosts));
+    let mut claims: Vec<_> = own.chain(others).collect();
+    claims.sort_by_key(|(created, name, kind, _)| (*created, *name, *kind));
+    let (mut taken, mut taken_by_other) = (Taken::default(), Taken::default());
+    let mut losers = BTreeMap::new();
+    for (number, (_, name, of, hosts)) in claims.iter().enumerate() {
+        let (mine, rivals) = if *of == kind {
+            (&mut taken, &taken_by_other)
+        } else {
+            (&mut taken_by_other, &taken)
+        };
+        match rivals.first_overlap(hosts) {
+            Some(rival) => {
+                let (_, rival, kind, _) = claims[rival];
+                losers.insert((*of, (*name).clone()), (kind, rival.clone()));
+            }
+            None => mine.add(number, hosts),
+        }
+    }
+    losers
+}
+
+/// The hosts that routes of one kind have, each with the number of the first.
+#[derive(Default)]
+struct Taken<'a> {
+    first: Option<usize>,
+    every_host: Option<usize>,
+    /// As they are written.
+    named: HashMap<&'a str, usize>,
+    /// The domains that something is within.
+    within: HashMap<&'a str, usize>,
+}
+
+impl<'a> Taken<'a> {
+    fn add(&mut self, number: usize, hosts: &'a [Hostname]) {
+        self.first.get_or_insert(number);
+        if hosts.is_empty() {
+            self.every_host.get_or_insert(number);
+        }
+        for host in hosts {
+            self.named.entry(host.as_str()).or_insert(number);
+            for domain in domains(host) {
+                self.within.entry(domain).or_insert(number);
+            }
+        }
+    }
+
+    /// The first that shares a host.
+    fn first_overlap(&self, hosts: &[Hostname]) -> Option<usize> {
+        if hosts.is_empty() {
+            return self.first;
+        }
+        let each = hosts.iter().filter_map(|host| self.overlap(host));
+        each.chain(self.every_host).min()
+    }
+
+    fn overlap(&self, host: &Hostname) -> Option<usize> {
+        let same = self.named.get(host.as_str());
+        let covering = domains(host);
+        let covering = covering.filter_map(|domain| self.named.get(&*format!("*.{domain}")));
+        let covered = host
+            .wildcard_suffix()
+            .and_then(|domain| self.within.get(domain));
+        same.into_iter()
+            .chain(covering)
+            .chain(covered)
+            .copied()
+            .min()
+    }
+}
+
+/// The domains that a host is within: those above it.
+fn domains(host: &Hostname) -> impl Iterator<Item = &str> {
+    let name = host.as_str();
+    let name = name.strip_prefix("*.").unwrap_or(name);
+    name.match_indices('.').map(move |(at, _)| &name[at + 1..])
+}
+
+/// Why parent number `parent` lost a listener.
+pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, parent: usize) -> Problem {
+    let (kind, route) = rival;
+    let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
+    let message = format!(
+        "{kind} {route} is older, or first by name, and has hosts of listener `{listener}` that this \
+         route wants: HTTP and gRPC cannot share one, use other hosts or another listener"
+    );
+    let field = format!("spec.parentRefs[{parent}]");
+    Problem::new(Reason::Conflicted, field, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use xds::model::{Hostname, ObjectName};
+
+    use super::{Wanted, settle};
+
+    fn hosts(names: &[&str]) -> Vec<Hostname> {
+        let names = names.iter();
+        names
+            .map(|name| Hostname::parse(name).expect("a host"))
+            .collect()
+    }
+
+    /// What settling one against one comes to is what comparing their hosts comes to.
+    #[test]
+    fn routes_lose_a_listener_where_hosts_overlap() {
+        let names = [
+            "a.b.c", "*.b.c", "*.c", "b.c", "x.b.c", "*.a.b.c", "c.b.c.d", "*.d",
+        ];
+        for one in names {
+            for other in names {
+                let (one, other) = (hosts(&[one]), hosts(&[other]));
+                let overlap = one[0].intersect(&other[0]).is_some();
+                let wanted = |name: &str, hosts: &[Hostname]| -> Wanted {
+                    let age = (0, ObjectName::new("a", name));
+                    [(age, Arc::from(hosts))].into()
+                };
+                let (first, second) = (wanted("first", &one), wanted("second", &other));
+                let losers = settle(("HTTPRoute", &first), ("GRPCRoute", &second));
+                assert_eq!(losers.len(), usize::from(overlap), "{one:?} {other:?}");
+                let all = wanted("second", &[]);
+                assert_eq!(settle(("HTTPRoute", &first), ("GRPCRoute", &all)).len(), 1);
+                assert_eq!(settle(("HTTPRoute", &all), ("GRPCRoute", &first)).len(), 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What each kind of route says of itself, so that all are treated alike.
+
+use super::rule::{LoweredRule, Site};
+use super::{grpc_rule, http_rule, l4_rule};
+use crate::api::{
+    GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteRule, L4RouteRule, ParentReference, TcpRoute,
+    TlsRoute, UdpRoute,
+};
+use crate::resolve::backend::Carries;
+use crate::store::Kept;
+
+/// A kind of route.
+pub(crate) trait RouteObject: Kept {
+    /// Its rules, as they are written.
+    type Rule;
+
+    /// What its rules carry.
+    const CARRIES: Carries;
+
+    /// What it attaches to.
+    fn parent_refs(&self) -> &[ParentReference];
+
+    /// Its hosts; none means every host of a listener.
+    fn hostnames(&self) -> &[String];
+
+    fn rules(&self) -> &[Self::Rule];
+
+    /// A rule as the model has it, or with what is wrong with it.
+    fn lower(site: &Site<'_>, rule: &Self::Rule) -> LoweredRule;
+}
+
+macro_rules! routes {
+    ($($type:ident of $rule:ident: $carries:ident, $hostnames:expr, $lower:path;)*) => {$(
+        impl RouteObject for $type {
+            type Rule = $rule;
+
+            const CARRIES: Carries = Carries::$carries;
+
+            fn parent_refs(&self) -> &[ParentReference] {
+                &self.spec.parent_refs
+            }
+
+            fn hostnames(&self) -> &[String] {
+                let hostnames: fn(&Self) -> &[String] = $hostnames;
+                hostnames(self)
+            }
+
+            fn rules(&self) -> &[$rule] {
+                &self.spec.rules
+            }
+
+            fn lower(site: &Site<'_>, rule: &$rule) -> LoweredRule {
+                $lower(site, rule)
+            }
+        }
+    )*};
+}
+
+routes! {
+    HttpRoute of HttpRouteRule: Requests, |it| &it.spec.hostnames, http_rule::lower;
+    GrpcRoute of GrpcRouteRule: Calls, |it| &it.spec.hostnames, grpc_rule::lower;
+    TlsRoute of L4RouteRule: Streams, |it| &it.spec.hostnames, l4_rule::tls;
+    TcpRoute of L4RouteRule: Streams, |_| &[], l4_rule::tcp;
+    UdpRoute of L4RouteRule: Datagrams, |_| &[], l4_rule::udp;
+}

@@ -1,0 +1,164 @@
+//! What units stand on: the objects with their indexes, and the few outputs of units that every
+//! reference is followed through.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use xds::model::{Backend, BackendTls, Certificate, ObjectName};
+
+use super::fact::Fact;
+use super::grants::Grants;
+use super::index::Index;
+use crate::api::{self, Resource as _, SERVICE_NAME_LABEL};
+use crate::options::{Options, Place};
+use crate::problem::Problem;
+use crate::store::{Object, ObjectRef, Store};
+use crate::upstream::Upstream;
+
+/// Objects, indexes over them, and what references lead to.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) options: Options,
+    /// Never goes back, so that nothing that has expired becomes good again.
+    pub(crate) now: Timestamp,
+    pub(crate) store: Store,
+    pub(super) grants: Grants,
+    pub(super) slices: Index<ObjectName, ObjectName>,
+    pub(super) sets: Index<ObjectName, ObjectName>,
+    /// What each `Backend` comes to.
+    pub(crate) backends: HashMap<ObjectName, Arc<Result<Backend, Problem>>>,
+    /// The winner at each target of BackendTLSPolicy objects.
+    pub(crate) backend_tls: HashMap<(Upstream, Option<Arc<str>>), Arc<BackendTls>>,
+    /// Secrets that were read as certificates: each is parsed once, whoever refers to it.
+    pub(super) certificates: RefCell<HashMap<ObjectName, Result<Certificate, String>>>,
+}
+
+impl Ground {
+    pub(crate) fn new(options: Options) -> Self {
+        Self {
+            options,
+            now: Timestamp::MIN,
+            store: Store::default(),
+            grants: Grants::default(),
+            slices: Index::default(),
+            sets: Index::default(),
+            backends: HashMap::new(),
+            backend_tls: HashMap::new(),
+            certificates: RefCell::default(),
+        }
+    }
+
+    /// Puts an object in; returns what that changes. `None` if it says what the one before said.
+    pub(crate) fn upsert(&mut self, object: Object) -> Option<Vec<Fact>> {
+        let reference = object.object_ref();
+        let old = self.store.get(&reference);
+        if old.as_ref() == Some(&object) {
+            return None;
+        }
+        let facts = self.touch(&reference, old.as_ref(), Some(&object));
+        self.store.insert(object);
+        Some(facts)
+    }
+
+    /// Takes an object out. `None` if it was not there.
+    pub(crate) fn delete(&mut self, reference: &ObjectRef) -> Option<(Object, Vec<Fact>)> {
+        let old = self.store.get(reference)?;
+        let facts = self.touch(reference, Some(&old), None);
+        self.store.remove(reference);
+        Some((old, facts))
+    }
+
+    fn touch(
+        &mut self,
+        reference: &ObjectRef,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) -> Vec<Fact> {
+        let name = &reference.name;
+        let Some(kind) = old.or(new).map(Object::kind) else {
+            return Vec::new();
+        };
+        let mut facts = vec![Fact::Object(kind, name.clone())];
+        if old.is_some() != new.is_some() {
+            facts.push(Fact::Exists(kind, name.clone()));
+        }
+        match kind {
+            api::ReferenceGrant::KIND => {
+                let changed = self.grants.replace(name, grant(old), grant(new));
+                facts.extend(changed.into_iter().map(Fact::Way));
+            }
+            api::EndpointSlice::KIND => {
+                let changed = self.slices.replace(name, service_of(old), service_of(new));
+                facts.extend(changed.into_iter().map(Fact::Slices));
+            }
+            api::ListenerSet::KIND => {
+                let changed = self.sets.replace(name, gateway_of(old), gateway_of(new));
+                facts.extend(changed.into_iter().map(Fact::Sets));
+            }
+            api::Namespace::KIND if labels(old) != labels(new) => {
+                facts.push(Fact::Labels(Arc::clone(&name.name)));
+            }
+            api::Secret::KIND => {
+                self.certificates.get_mut().remove(name);
+            }
+            _ => {}
+        }
+        facts
+    }
+
+    /// Lets go of what was kept for the readers of a fact alone.
+    pub(crate) fn forget(&mut self, fact: &Fact) {
+        if let Fact::Object(api::Secret::KIND, name) = fact {
+            self.certificates.get_mut().remove(name);
+        }
+    }
+
+    /// Whether the proxies run on one machine, where nobody else answers for an object.
+    pub(crate) fn is_machine(&self) -> bool {
+        matches!(self.options.place, Place::Machine { .. })
+    }
+
+    /// Whether nothing but options and time is left.
+    #[cfg(test)]
+    pub(crate) fn is_bare(&self) -> bool {
+        self.store == Store::default()
+            && self.grants.is_empty()
+            && self.slices.is_empty()
+            && self.sets.is_empty()
+            && self.backends.is_empty()
+            && self.backend_tls.is_empty()
+            && self.certificates.borrow().is_empty()
+    }
+}
+
+fn grant(object: Option<&Object>) -> Option<&api::ReferenceGrant> {
+    match object {
+        Some(Object::ReferenceGrant(grant)) => Some(grant),
+        _ => None,
+    }
+}
+
+fn service_of(object: Option<&Object>) -> Option<ObjectName> {
+    let Some(Object::EndpointSlice(slice)) = object else {
+        return None;
+    };
+    let metadata = &slice.metadata;
+    let service = metadata.labels.get(SERVICE_NAME_LABEL)?;
+    Some(ObjectName::new(&metadata.namespace, service))
+}
+
+fn gateway_of(object: Option<&Object>) -> Option<ObjectName> {
+    let Some(Object::ListenerSet(set)) = object else {
+        return None;
+    };
+    set.gateway()
+}
+
+fn labels(object: Option<&Object>) -> Option<&std::collections::BTreeMap<String, String>> {
+    match object {
+        Some(Object::Namespace(namespace)) => Some(&namespace.metadata.labels),
+        _ => None,
+    }
+}

@@ -1,0 +1,183 @@
+//! How a unit looks at the world. Whatever it asks for is noted, whether or not anything was found,
+//! so that it is asked again when the answer changes.
+
+mod fact;
+mod grants;
+mod ground;
+mod index;
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use xds::model::{Backend, BackendTls, Certificate, ObjectName};
+
+pub(crate) use fact::Fact;
+pub(crate) use grants::Referent;
+use grants::Way;
+pub(crate) use ground::Ground;
+
+use crate::api::{GatewayAddress, Namespace, Secret};
+use crate::options::{Options, Place};
+use crate::problem::Problem;
+use crate::store::Kept;
+use crate::upstream::Upstream;
+
+/// Answers the questions of one run of a unit.
+pub(crate) struct Reader<'a> {
+    ground: &'a Ground,
+    asked: RefCell<Vec<Fact>>,
+    expires: Cell<Option<Timestamp>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(ground: &'a Ground) -> Self {
+        Self {
+            ground,
+            asked: RefCell::default(),
+            expires: Cell::default(),
+        }
+    }
+
+    /// What was asked for, and when the first of the answers expires.
+    pub(crate) fn into_reads(self) -> (Vec<Fact>, Option<Timestamp>) {
+        (self.asked.into_inner(), self.expires.get())
+    }
+
+    /// Notes that the output depends on this.
+    pub(crate) fn ask(&self, fact: Fact) {
+        self.asked.borrow_mut().push(fact);
+    }
+
+    /// What no object says. It does not change, but for what [`Fact`] has facts of.
+    pub(crate) fn options(&self) -> &'a Options {
+        &self.ground.options
+    }
+
+    /// Whether the proxies run on one machine, where nobody else answers for an object.
+    pub(crate) fn is_machine(&self) -> bool {
+        self.ground.is_machine()
+    }
+
+    /// Whether `at` has passed. The unit runs again when it does.
+    pub(crate) fn is_over(&self, at: Timestamp) -> bool {
+        if at < self.ground.now {
+            return true;
+        }
+        let first = self.expires.get().map_or(at, |first| first.min(at));
+        self.expires.set(Some(first));
+        false
+    }
+
+    pub(crate) fn object<T: Kept>(&self, name: &ObjectName) -> Option<&'a Arc<T>> {
+        self.ask(Fact::Object(T::KIND, name.clone()));
+        T::all(&self.ground.store).get(name)
+    }
+
+    /// Whether there is an object, whatever it says.
+    pub(crate) fn exists<T: Kept>(&self, name: &ObjectName) -> bool {
+        self.ask(Fact::Exists(T::KIND, name.clone()));
+        T::all(&self.ground.store).contains_key(name)
+    }
+
+    /// Whether an object of `kind` in `namespace` may refer to `to`. Its own namespace needs no
+    /// grant.
+    pub(crate) fn permits(
+        &self,
+        (group, kind): (&str, &str),
+        namespace: &str,
+        to: Referent<'_>,
+    ) -> bool {
+        if namespace == to.namespace {
+            return true;
+        }
+        let way = Arc::new(Way {
+            from: (group.into(), kind.into(), namespace.into()),
+            to: (to.group.into(), to.kind.into(), to.namespace.into()),
+        });
+        self.ask(Fact::Way(Arc::clone(&way)));
+        self.ground.grants.permit(&way, to.name)
+    }
+
+    /// The labels of a namespace. One that is not known has the label that every namespace has, and
+    /// no other.
+    pub(crate) fn labels(&self, namespace: &str) -> Cow<'a, BTreeMap<String, String>> {
+        let name = ObjectName::new("", namespace);
+        self.ask(Fact::Labels(Arc::clone(&name.name)));
+        let known = Namespace::all(&self.ground.store).get(&name);
+        let mut labels = known.map_or_else(Cow::default, |it| Cow::Borrowed(&it.metadata.labels));
+        if labels.get(NAME_LABEL).map(String::as_str) != Some(namespace) {
+            let labels = labels.to_mut();
+            labels.insert(NAME_LABEL.to_owned(), namespace.to_owned());
+        }
+        labels
+    }
+
+    /// The slices of a Service, by name.
+    pub(crate) fn slices(&self, service: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
+        self.ask(Fact::Slices(service.clone()));
+        self.ground.slices.at(service)
+    }
+
+    /// The ListenerSets that name a Gateway, by name.
+    pub(crate) fn sets(&self, gateway: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
+        self.ask(Fact::Sets(gateway.clone()));
+        self.ground.sets.at(gateway)
+    }
+
+    /// The addresses that a machine has; `None` in a cluster.
+    pub(crate) fn machine_addresses(&self) -> Option<&'a BTreeSet<IpAddr>> {
+        match &self.ground.options.place {
+            Place::Machine { addresses } => {
+                self.ask(Fact::MachineAddresses());
+                Some(addresses)
+            }
+            Place::Cluster { .. } => None,
+        }
+    }
+
+    /// The addresses that were assigned to a Gateway of a cluster.
+    pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a [GatewayAddress] {
+        self.ask(Fact::AssignedAddresses(gateway.clone()));
+        match &self.ground.options.place {
+            Place::Cluster { assigned, .. } => assigned.get(gateway).map_or(&[], Vec::as_slice),
+            Place::Machine { .. } => &[],
+        }
+    }
+
+    /// What a `Backend` comes to.
+    pub(crate) fn backend(&self, name: &ObjectName) -> Option<&'a Result<Backend, Problem>> {
+        self.ask(Fact::Backend(name.clone()));
+        self.ground.backends.get(name).map(|backend| &**backend)
+    }
+
+    /// The settings of TLS that hold for an upstream, or for a section of it.
+    pub(crate) fn backend_tls(
+        &self,
+        upstream: &Upstream,
+        section: Option<&str>,
+    ) -> Option<&'a BackendTls> {
+        let key = (upstream.clone(), section.map(Arc::from));
+        self.ask(Fact::BackendTls(key.0.clone(), key.1.clone()));
+        self.ground.backend_tls.get(&key).map(|tls| &**tls)
+    }
+
+    /// What a Secret holds as a certificate, read by `read` unless somebody did before.
+    pub(crate) fn certificate_of(
+        &self,
+        name: &ObjectName,
+        read: impl FnOnce(&Secret) -> Result<Certificate, String>,
+    ) -> Result<Certificate, String> {
+        let secret = self.object::<Secret>(name);
+        let secret = secret.ok_or_else(|| "does not exist: create it".to_owned())?;
+        let mut certificates = self.ground.certificates.borrow_mut();
+        let certificate = certificates.entry(name.clone());
+        certificate.or_insert_with(|| read(secret)).clone()
+    }
+}
+
+/// Set by the API server on every namespace (KEP-2161).
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";

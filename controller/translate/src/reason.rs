@@ -1,0 +1,61 @@
+//! Why a condition of a status is as it is, in a word.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Why, in a word: the reasons of Gateway API, and the few it has no word for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "the names are Gateway API's and explained there"
+)]
+pub enum Reason {
+    Accepted,
+    AddressNotAssigned,
+    AddressNotUsable,
+    Attached,
+    BackendNotFound,
+    /// Ours.
+    CertificateExpired,
+    ConfigurationChanged,
+    Conflicted,
+    HostnameConflict,
+    IncompatibleFilters,
+    Invalid,
+    InvalidCACertificateKind,
+    InvalidCACertificateRef,
+    InvalidCertificateRef,
+    InvalidClientCertificateRef,
+    InvalidKind,
+    InvalidParameters,
+    InvalidRouteKinds,
+    ListenersNotValid,
+    NoConflicts,
+    NoMatchingListenerHostname,
+    NoMatchingParent,
+    NoValidCACertificate,
+    NotAllowed,
+    NotAllowedByListeners,
+    /// Ours: the target of a policy carries no traffic.
+    NotInUse,
+    OverlappingHostnames,
+    ParentNotAccepted,
+    ParentNotProgrammed,
+    Pending,
+    PortUnavailable,
+    Programmed,
+    ProtocolConflict,
+    RefNotPermitted,
+    ResolvedRefs,
+    TargetNotFound,
+    UnsupportedAddress,
+    UnsupportedProtocol,
+    UnsupportedValue,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}

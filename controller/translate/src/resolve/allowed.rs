@@ -1,0 +1,40 @@
+//! The namespaces from which something may attach.
+
+use std::sync::Arc;
+
+use crate::api::{FromNamespaces, LabelSelector};
+use crate::reader::Reader;
+
+/// A set of namespaces.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Allowed {
+    Every,
+    Only(Arc<str>),
+    Selected(LabelSelector),
+    Nobody,
+}
+
+impl Allowed {
+    /// Those that an object in the namespace `own` allows.
+    pub(crate) fn of(
+        own: &Arc<str>,
+        from: FromNamespaces,
+        selector: Option<&LabelSelector>,
+    ) -> Self {
+        match (from, selector) {
+            (FromNamespaces::All, _) => Self::Every,
+            (FromNamespaces::Same, _) => Self::Only(Arc::clone(own)),
+            (FromNamespaces::Selector, Some(selector)) => Self::Selected(selector.clone()),
+            (FromNamespaces::Selector, None) | (FromNamespaces::None, _) => Self::Nobody,
+        }
+    }
+
+    pub(crate) fn allows(&self, reader: &Reader<'_>, namespace: &str) -> bool {
+        match self {
+            Self::Every => true,
+            Self::Only(own) => **own == *namespace,
+            Self::Selected(selector) => selector.selects(&reader.labels(namespace)),
+            Self::Nobody => false,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Sockets of one machine that several Gateways want, or two ports that the offset brings together:
+//! the older Gateway keeps them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+use xds::model::ObjectName;
+
+use super::listener::Listener;
+use crate::problem::Problem;
+use crate::reason::Reason;
+
+/// Who comes first: when the Gateway was created, its name, the number of its first listener that
+/// claims the socket, and the port as the Gateway names it.
+pub(crate) type SocketRank = (i64, ObjectName, usize, NonZeroU16);
+
+/// One port of a Gateway.
+pub(crate) type GatewayPort = (ObjectName, NonZeroU16);
+
+/// The ports that do not get a socket, each with the one that has it.
+pub(crate) fn settle(claims: &BTreeMap<SocketRank, IpAddr>) -> HashMap<GatewayPort, GatewayPort> {
+    let mut holders: Vec<(&SocketRank, IpAddr)> = Vec::new();
+    let mut losers = HashMap::new();
+    for (rank, address) in claims {
+        let holder = holders.iter().find(|(_, held)| overlap(*held, *address));
+        match holder {
+            Some(((_, gateway, _, port), _)) => {
+                losers.insert((rank.1.clone(), rank.3), (gateway.clone(), *port));
+            }
+            None => holders.push((rank, *address)),
+        }
+    }
+    losers
+}
+
+fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    one == other || one.is_unspecified() || other.is_unspecified()
+}
+
+/// Why a listener of `gateway` has no socket.
+pub(crate) fn problem(holder: &GatewayPort, gateway: &ObjectName, listener: &Listener) -> Problem {
+    let (owner, port) = holder;
+    let wanted = listener.offer.port;
+    let message = if owner == gateway {
+        format!(
+            "port {wanted} and the port offset come to port {port} of the same Gateway: choose \
+             another port or offset"
+        )
+    } else {
+        format!(
+            "port {} of this machine belongs to the older Gateway {owner} (its port {port}): \
+             choose another port or address",
+            listener.socket_port
+        )
+    };
+    Problem::new(Reason::AddressNotUsable, listener.field("port"), message)
+}

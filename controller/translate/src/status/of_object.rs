@@ -1,0 +1,88 @@
+//! The status of one object, whatever its kind.
+
+use super::{BackendStatus, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus, Statuses};
+use crate::api::{self, Resource as _};
+use crate::store::ObjectRef;
+
+/// The status of an object: what `status` of its JSON form is to say, our own entries of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Status {
+    /// Of a Gateway.
+    Gateway(GatewayStatus),
+    /// Of a ListenerSet.
+    ListenerSet(ListenerSetStatus),
+    /// Of a route of any kind.
+    Route(RouteStatus),
+    /// Of a `Backend`.
+    Backend(BackendStatus),
+    /// Of a `TrafficPolicy` or BackendTLSPolicy.
+    Policy(PolicyStatus),
+}
+
+impl Statuses {
+    /// The status of every object.
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectRef, Status)> + '_ {
+        let gateways = self.gateways.iter().map(|(name, status)| {
+            let status = Status::Gateway(status.clone());
+            (ObjectRef::of::<api::Gateway>(name), status)
+        });
+        let sets = self.listener_sets.iter().map(|(name, status)| {
+            let status = Status::ListenerSet(status.clone());
+            (ObjectRef::of::<api::ListenerSet>(name), status)
+        });
+        let routes = self.routes.iter();
+        let routes = routes.map(|(object, status)| (object.clone(), Status::Route(status.clone())));
+        let backends = self.backends.iter().map(|(name, status)| {
+            let status = Status::Backend(status.clone());
+            (ObjectRef::of::<api::Backend>(name), status)
+        });
+        let policies = self.traffic_policies.iter().map(|(name, status)| {
+            let status = Status::Policy(status.clone());
+            (ObjectRef::of::<api::TrafficPolicy>(name), status)
+        });
+        let backend_tls = self.backend_tls_policies.iter().map(|(name, status)| {
+            let status = Status::Policy(status.clone());
+            (ObjectRef::of::<api::BackendTlsPolicy>(name), status)
+        });
+        let gateways = gateways.chain(sets).chain(routes);
+        gateways.chain(backends).chain(policies).chain(backend_tls)
+    }
+
+    /// Takes over the status that an object has now; `None` where it has none any more.
+    pub fn set(&mut self, object: &ObjectRef, status: Option<Status>) {
+        let name = &object.name;
+        match status {
+            Some(Status::Gateway(status)) => {
+                self.gateways.insert(name.clone(), status);
+            }
+            Some(Status::ListenerSet(status)) => {
+                self.listener_sets.insert(name.clone(), status);
+            }
+            Some(Status::Route(status)) => {
+                self.routes.insert(object.clone(), status);
+            }
+            Some(Status::Backend(status)) => {
+                self.backends.insert(name.clone(), status);
+            }
+            Some(Status::Policy(status)) if object.kind == api::TrafficPolicy::KIND => {
+                self.traffic_policies.insert(name.clone(), status);
+            }
+            Some(Status::Policy(status)) => {
+                self.backend_tls_policies.insert(name.clone(), status);
+            }
+            None => self.remove(object),
+        }
+    }
+
+    fn remove(&mut self, object: &ObjectRef) {
+        let name = &object.name;
+        match &*object.kind {
+            api::Gateway::KIND => drop(self.gateways.remove(name)),
+            api::ListenerSet::KIND => drop(self.listener_sets.remove(name)),
+            api::Backend::KIND => drop(self.backends.remove(name)),
+            api::TrafficPolicy::KIND => drop(self.traffic_policies.remove(name)),
+            api::BackendTlsPolicy::KIND => drop(self.backend_tls_policies.remove(name)),
+            _ => drop(self.routes.remove(object)),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What several objects claim: at each key, the claims by rank, the first of which wins. Whoever
+//! settles a key sees the same whatever the order in which the claims came.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use xds::model::{
+    BackendTls, Hostname, ListenerKey, ObjectName, PolicySpec, PolicyTarget, Transport,
+};
+
+use crate::resolve::policy::ClaimRank;
+use crate::resolve::socket::SocketRank;
+use crate::upstream::Upstream;
+
+/// Creation time and name: the older object wins, and of two of one age the first by name.
+pub(crate) type Age = (i64, ObjectName);
+
+/// All that is claimed.
+#[derive(Debug, Default)]
+pub(crate) struct Contests {
+    /// BackendTLSPolicy objects at their targets.
+    pub(crate) backend_tls: Contest<(Upstream, Option<Arc<str>>), Age, Arc<BackendTls>>,
+    /// Gateways at the sockets of a machine.
+    pub(crate) sockets: Contest<(Transport, NonZeroU16), SocketRank, IpAddr>,
+    /// HTTPRoute objects at their listeners, with the hosts that they want.
+    pub(crate) http_routes: Contest<ListenerKey, Age, Arc<[Hostname]>>,
+    /// GRPCRoute objects at their listeners.
+    pub(crate) grpc_routes: Contest<ListenerKey, Age, Arc<[Hostname]>>,
+    /// Traffic policies at their targets.
+    pub(crate) policies: Contest<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
+}
+
+/// Claims of one sort. A key without claims is not kept.
+#[derive(Debug)]
+pub(crate) struct Contest<K, R, C>(HashMap<K, BTreeMap<R, C>>);
+
+impl<K, R, C> Default for Contest<K, R, C> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Clone + Eq + Hash, R: Ord, C: PartialEq> Contest<K, R, C> {
+    /// Replaces the claims of a unit; returns the keys at which that changes something.
+    pub(crate) fn replace(
+        &mut self,
+        old: impl Iterator<Item = (K, R, C)>,
+        new: impl Iterator<Item = (K, R, C)>,
+    ) -> Vec<K> {
+        let mut old: HashMap<K, Vec<(R, C)>> = by_key(old);
+        let mut changed = Vec::new();
+        for (key, claims) in by_key(new) {
+            let before = old.remove(&key).unwrap_or_default();
+            if before != claims {
+                self.put(&key, before, claims);
+                changed.push(key);
+            }
+        }
+        for (key, before) in old {
+            self.put(&key, before, Vec::new());
+            changed.push(key);
+        }
+        changed
+    }
+
+    fn put(&mut self, key: &K, old: Vec<(R, C)>, new: Vec<(R, C)>) {
+        let claims = self.0.entry(key.clone()).or_default();
+        for (rank, _) in old {
+            claims.remove(&rank);
+        }
+        claims.extend(new);
+        if claims.is_empty() {
+            self.0.remove(key);
+        }
+    }
+
+    /// The claims at a key, the winner first.
+    pub(crate) fn at(&self, key: &K) -> Option<&BTreeMap<R, C>> {
+        self.0.get(key)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn by_key<K: Eq + Hash, R, C>(claims: impl Iterator<Item = (K, R, C)>) -> HashMap<K, Vec<(R, C)>> {
+    let mut by_key: HashMap<K, Vec<(R, C)>> = HashMap::new();
+    for (key, rank, claim) in claims {
+        by_key.entry(key).or_default().push((rank, claim));
+    }
+    by_key
+}
+
+#[cfg(test)]
+impl Contests {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.backend_tls.is_empty()
+            && self.sockets.is_empty()
+            && self.http_routes.is_empty()
+            && self.grpc_routes.is_empty()
+            && self.policies.is_empty()
+    }
+}

@@ -1,0 +1,103 @@
+//! Sums over units, kept by what each unit added before and adds now.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use xds::model::{ListenerKey, ObjectName, PolicyTarget};
+
+use crate::upstream::Upstream;
+
+/// All that is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    /// Routes attached to each listener.
+    pub(crate) routes: Count<ListenerKey, ()>,
+    /// ListenerSets attached to each Gateway.
+    pub(crate) sets: Count<ObjectName, ()>,
+    /// What sends something to each upstream, by Gateway.
+    pub(crate) users: Count<Upstream, ObjectName>,
+    /// The objects of each namespace that requests pass and that are ours.
+    pub(crate) ours: Count<Arc<str>, PolicyTarget>,
+}
+
+/// How often each value is there at each key. What is there no more is not kept.
+#[derive(Debug)]
+pub(crate) struct Count<K, V>(HashMap<K, BTreeMap<V, u32>>);
+
+impl<K, V> Default for Count<K, V> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Clone + Ord + Hash, V: Clone + Ord> Count<K, V> {
+    /// Replaces what a unit adds; returns the keys at which it adds something else now, and whether
+    /// a value came there or went that nobody else adds.
+    pub(crate) fn replace(
+        &mut self,
+        old: impl Iterator<Item = (K, V)>,
+        new: impl Iterator<Item = (K, V)>,
+    ) -> BTreeMap<K, bool> {
+        let old: BTreeSet<(K, V)> = old.collect();
+        let new: BTreeSet<(K, V)> = new.collect();
+        let mut changed = BTreeMap::new();
+        for (key, value) in old.difference(&new) {
+            *changed.entry(key.clone()).or_default() |= self.remove(key, value);
+        }
+        for (key, value) in new.difference(&old) {
+            let values = self.0.entry(key.clone()).or_default();
+            let count = values.entry(value.clone()).or_default();
+            *count += 1;
+            *changed.entry(key.clone()).or_default() |= *count == 1;
+        }
+        changed
+    }
+
+    /// Returns whether it was the last.
+    fn remove(&mut self, key: &K, value: &V) -> bool {
+        let Some(values) = self.0.get_mut(key) else {
+            return false;
+        };
+        let Some(count) = values.get_mut(value) else {
+            return false;
+        };
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            values.remove(value);
+        }
+        if values.is_empty() {
+            self.0.remove(key);
+        }
+        last
+    }
+
+    /// What is there at a key.
+    pub(crate) fn at(&self, key: &K) -> impl Iterator<Item = &V> + use<'_, K, V> {
+        self.0.get(key).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<K: Eq + Hash> Count<K, ()> {
+    /// How many units count at a key.
+    pub(crate) fn total(&self, key: &K) -> u32 {
+        let counts = self.0.get(key);
+        counts.and_then(|it| it.get(&())).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+impl Counts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+            && self.sets.is_empty()
+            && self.users.is_empty()
+            && self.ours.is_empty()
+    }
+}

@@ -1,0 +1,207 @@
+//! The incremental translation: changes of objects in, changes of resources and statuses out.
+//!
+//! # Units and facts
+//!
+//! The translation is cut into **units**: a route, the listeners of a Gateway, a target of
+//! policies. A unit is worked out as a whole by a function without side effects, and its output is
+//! kept. The list of all kinds is in [`unit`], each has a file in [`units`].
+//!
+//! A unit sees nothing but **facts**, which are keys that it asks a [`Reader`](crate::reader::Reader)
+//! for: an object of a kind and name, the labels of a namespace, what a Gateway offers to routes. The
+//! reader notes every key, whether or not there is anything at it, so a unit that looked for an object
+//! in vain runs when the object appears. A fact is no more than its readers need: routes read what a
+//! listener offers them, and do not run when its certificate changes.
+//!
+//! # A batch
+//!
+//! 1. Each event changes an object and the indexes over objects ([`Ground`](crate::reader::Ground)).
+//!    One that says what was there before ends here.
+//! 2. The readers of the changed facts are marked. The kinds of units are **strata** in a fixed order,
+//!    and a unit reads only of strata before its own; so marks lead forward, and taking marked units
+//!    in the order of their strata runs each at most once.
+//! 3. A unit that comes to what it came to before ends there. Otherwise it tells which facts changed.
+//!
+//! # What several objects have a say in
+//!
+//! Neither a winner nor a sum may depend on the order of events:
+//!
+//! - What is contested (a target of policies, a socket, the hosts of a listener) is a key with a set of
+//!   claims, sorted by age and name ([`contest`]). A change of a claim settles that key again, and no
+//!   other.
+//! - What is counted (the routes of a listener, the users of a Service) changes by the difference
+//!   between what a unit added and what it adds now ([`counts`]).
+//!
+//! Time is a fact too: a reader notes when an answer expires, and the unit runs in the first batch after
+//! that.
+
+mod batch;
+mod contest;
+mod counts;
+mod delta;
+mod edges;
+mod emitted;
+mod outcome;
+mod roster;
+mod unit;
+mod units;
+
+pub use batch::{Batch, Event};
+pub use delta::{Delta, ViewChange};
+
+use jiff::Timestamp;
+
+use crate::options::{Options, Place};
+use crate::reader::{Fact, Ground};
+use crate::store::{Object, Store};
+use edges::Edges;
+use roster::{Roster, UnitId};
+use unit::{Ran, State};
+
+/// All objects, and what they come to. Synchronous and pure: the same batches at the same times give
+/// the same deltas.
+#[derive(Debug)]
+pub struct Translator {
+    state: State,
+    roster: Roster,
+    edges: Edges,
+    synced: bool,
+    /// The number of the batch.
+    batch: u64,
+}
+
+impl Translator {
+    /// Without objects. The addresses in `options` hold until an event says otherwise.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            state: State::new(Ground::new(options)),
+            roster: Roster::default(),
+            edges: Edges::default(),
+            synced: false,
+            batch: 0,
+        }
+    }
+
+    /// The objects as the last batch left them.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.state.ground.store
+    }
+
+    /// Takes a batch of changes in; returns all that they change. Nothing does before
+    /// [`Event::Synced`]. A time before that of an earlier batch counts as that time.
+    pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {
+        self.batch += 1;
+        for event in batch {
+            self.take(event);
+        }
+        let ground = &mut self.state.ground;
+        ground.now = ground.now.max(now);
+        if !self.synced {
+            return Delta::default();
+        }
+        self.roster.expire(self.state.ground.now);
+        while let Some((id, unit)) = self.roster.pop(self.batch) {
+            let ran = unit.run(&mut self.state);
+            self.follow(id, unit.stratum(), ran);
+        }
+        let outcome = std::mem::take(&mut self.state.outcome);
+        outcome.into_delta(self.roster.next_expiry())
+    }
+
+    fn take(&mut self, event: Event) {
+        let ground = &mut self.state.ground;
+        match event {
+            Event::Upsert(object) => {
+                let is_new = !ground.store.contains(&object.object_ref());
+                let Some(facts) = ground.upsert(object.clone()) else {
+                    return;
+                };
+                if is_new {
+                    self.mark_units_of(&object);
+                }
+                self.changed(&facts, None);
+            }
+            Event::Delete(object) => {
+                if let Some((object, facts)) = ground.delete(&object) {
+                    self.mark_units_of(&object);
+                    self.changed(&facts, None);
+                }
+            }
+            Event::MachineAddresses(new) => {
+                if let Place::Machine { addresses } = &mut ground.options.place
+                    && *addresses != new
+                {
+                    *addresses = new;
+                    self.changed(&[Fact::MachineAddresses()], None);
+                }
+            }
+            Event::AssignedAddresses(gateway, addresses) => {
+                if let Place::Cluster { assigned, .. } = &mut ground.options.place {
+                    if addresses.is_empty() {
+                        assigned.remove(&gateway);
+                    } else {
+                        assigned.insert(gateway.clone(), addresses);
+                    }
+                    self.changed(&[Fact::AssignedAddresses(gateway)], None);
+                }
+            }
+            Event::Synced => self.synced = true,
+        }
+    }
+
+    /// Has the units of an object run: they come and go with it.
+    fn mark_units_of(&mut self, object: &Object) {
+        for unit in units::of_object(object) {
+            let id = self.roster.enter(unit);
+            self.roster.mark(id, None);
+        }
+    }
+
+    /// Takes in what a run of a unit led to.
+    fn follow(&mut self, id: UnitId, stratum: usize, ran: Ran) {
+        let reads = if ran.is_alive { ran.reads } else { Vec::new() };
+        let old = std::mem::take(self.roster.reads(id));
+        let (new, forgotten) = self.edges.replace(id, &old, reads);
+        *self.roster.reads(id) = new;
+        for fact in &forgotten {
+            self.state.ground.forget(fact);
+        }
+        if ran.is_alive {
+            self.roster.set_expiry(id, ran.expires);
+        } else {
+            self.roster.leave(id);
+        }
+        self.changed(&ran.facts, Some(stratum));
+        for unit in ran.units {
+            let id = self.roster.enter(unit);
+            self.roster.mark(id, Some(stratum));
+        }
+    }
+
+    /// Marks the readers of facts that are others than before.
+    fn changed(&mut self, facts: &[Fact], stratum: Option<usize>) {
+        for fact in facts {
+            for unit in self.edges.readers(fact) {
+                self.roster.mark(unit, stratum);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Translator {
+    /// Whether nothing of any object is left.
+    fn is_bare(&self) -> bool {
+        let state = &self.state;
+        state.ground.is_bare()
+            && state.tables.is_empty()
+            && state.contests.is_empty()
+            && state.counts.is_empty()
+            && self.roster.is_empty()
+            && self.edges.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! The units there are: what each reads, which are to run, and when the output of one expires.
+
+use std::collections::{BTreeSet, HashMap};
+
+use jiff::Timestamp;
+
+use super::edges::FactId;
+use super::unit::{AnyUnit, STRATA};
+
+/// A unit by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct UnitId(u32);
+
+/// All units.
+#[derive(Debug)]
+pub(super) struct Roster {
+    ids: HashMap<AnyUnit, UnitId>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<UnitId>,
+    /// By stratum.
+    dirty: [Vec<UnitId>; STRATA],
+    expiries: BTreeSet<(Timestamp, UnitId)>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    unit: AnyUnit,
+    reads: Box<[FactId]>,
+    is_dirty: bool,
+    expires: Option<Timestamp>,
+    /// The last batch in which it ran.
+    ran: u64,
+}
+
+impl Default for Roster {
+    fn default() -> Self {
+        Self {
+            ids: HashMap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            dirty: [const { Vec::new() }; STRATA],
+            expiries: BTreeSet::new(),
+        }
+    }
+}
+
+impl Roster {
+    /// The unit's number; it gets one if it is new.
+    pub(super) fn enter(&mut self, unit: AnyUnit) -> UnitId {
+        if let Some(id) = self.ids.get(&unit) {
+            return *id;
+        }
+        let slot = Some(Slot {
+            unit: unit.clone(),
+            reads: Box::default(),
+            is_dirty: false,
+            expires: None,
+            ran: 0,
+        });
+        let id = if let Some(id) = self.free.pop() {
+            self.slots[id.0 as usize] = slot;
+            id
+        } else {
+            let next = u32::try_from(self.slots.len()).expect("fewer units than bytes");
+            self.slots.push(slot);
+            UnitId(next)
+        };
+        self.ids.insert(unit, id);
+        id
+    }
+
+    /// Takes a unit out.
+    pub(super) fn leave(&mut self, id: UnitId) {
+        self.set_expiry(id, None);
+        if let Some(slot) = self.slots.get_mut(id.0 as usize).and_then(Option::take) {
+            self.ids.remove(&slot.unit);
+            self.free.push(id);
+        }
+    }
+
+    /// Has a unit run. Edges lead forward alone: `after` is the stratum that asks for it.
+    pub(super) fn mark(&mut self, id: UnitId, after: Option<usize>) {
+        let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) else {
+            return;
+        };
+        let stratum = slot.unit.stratum();
+        debug_assert!(
+            after.is_none_or(|after| after < stratum),
+            "stratum {after:?} changes what {:?} has read",
+            slot.unit
+        );
+        if !slot.is_dirty {
+            slot.is_dirty = true;
+            self.dirty[stratum].push(id);
+        }
+    }
+
+    /// The next unit to run: one of the first stratum that has any.
+    pub(super) fn pop(&mut self, batch: u64) -> Option<(UnitId, AnyUnit)> {
+        let id = self.dirty.iter_mut().find_map(Vec::pop)?;
+        let slot = self.slots.get_mut(id.0 as usize)?.as_mut()?;
+        slot.is_dirty = false;
+        debug_assert_ne!(slot.ran, batch, "{:?} runs twice", slot.unit);
+        slot.ran = batch;
+        Some((id, slot.unit.clone()))
+    }
+
+    /// What a unit read when it ran last.
+    pub(super) fn reads(&mut self, id: UnitId) -> &mut Box<[FactId]> {
+        let slot = self.slots.get_mut(id.0 as usize).and_then(Option::as_mut);
+        &mut slot.expect("a unit that runs is there").reads
+    }
+
+    /// When a unit's output expires.
+    pub(super) fn set_expiry(&mut self, id: UnitId, at: Option<Timestamp>) {
+        let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) else {
+            return;
+        };
+        if slot.expires == at {
+            return;
+        }
+        if let Some(before) = std::mem::replace(&mut slot.expires, at) {
+            self.expiries.remove(&(before, id));
+        }
+        self.expiries.extend(at.map(|at| (at, id)));
+    }
+
+    /// Has every unit run whose output has expired.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        let over: Vec<UnitId> = (self.expiries.iter())
+            .take_while(|(at, _)| *at < now)
+            .map(|(_, id)| *id)
+            .collect();
+        for id in over {
+            self.mark(id, None);
+        }
+    }
+
+    /// When the next output expires.
+    pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+        self.expiries.first().map(|(at, _)| *at)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty() && self.slots.iter().all(Option::is_none) && self.expiries.is_empty()
+    }
+}

@@ -1,0 +1,217 @@
+//! Whatever the history: a translator that followed it says what one says that sees its end alone.
+
+mod universe;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use jiff::Timestamp;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use xds::model::{Model, ObjectName, ResourceKey};
+
+use super::{Batch, Delta, Event, Translator};
+use crate::api::GatewayAddress;
+use crate::infrastructure::Infrastructure;
+use crate::options::Options;
+use crate::reader::Fact;
+use crate::status::Status;
+use crate::store::ObjectRef;
+use universe::{Thing, things};
+
+/// What one who listens to deltas knows.
+#[derive(Debug, Default, PartialEq)]
+struct Listener {
+    model: Model,
+    views: BTreeMap<ObjectName, BTreeSet<ResourceKey>>,
+    statuses: BTreeMap<ObjectRef, Status>,
+    infrastructure: BTreeMap<ObjectName, Infrastructure>,
+    wake_at: Option<Timestamp>,
+}
+
+impl Listener {
+    /// Takes a delta in; nothing in it may say what was known.
+    fn hear(&mut self, delta: Delta) {
+        for (key, resource) in &delta.resources {
+            let known = self.model.resource(key.kind, &key.key);
+            assert_ne!(&known, resource, "{key} is told again");
+        }
+        self.model.apply(delta.resources);
+        for (gateway, change) in delta.views {
+            let view = self.views.entry(gateway.clone()).or_default();
+            for key in change.left {
+                assert!(view.remove(&key), "{key} was not in the view of {gateway}");
+            }
+            for key in change.joined {
+                assert!(
+                    view.insert(key.clone()),
+                    "{key} is in the view of {gateway} already"
+                );
+            }
+            if view.is_empty() {
+                self.views.remove(&gateway);
+            }
+        }
+        take(&mut self.statuses, delta.statuses);
+        take(&mut self.infrastructure, delta.infrastructure);
+        self.wake_at = delta.wake_at;
+    }
+}
+
+fn take<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
+    known: &mut BTreeMap<K, V>,
+    changes: Vec<(K, Option<V>)>,
+) {
+    for (key, value) in changes {
+        assert_ne!(known.get(&key), value.as_ref(), "{key:?} is told again");
+        match value {
+            Some(value) => known.insert(key, value),
+            None => known.remove(&key),
+        };
+    }
+}
+
+/// One step of a history.
+#[derive(Debug, Clone)]
+enum Step {
+    Upsert(usize, prop::sample::Index),
+    Delete(usize),
+    Addresses(bool),
+    Assign(usize, bool),
+}
+
+type History = Vec<(Vec<Step>, usize)>;
+
+fn history() -> impl Strategy<Value = History> {
+    let thing = 0..universe().len();
+    let step = prop_oneof![
+        8 => (thing.clone(), any::<prop::sample::Index>())
+            .prop_map(|(thing, version)| Step::Upsert(thing, version)),
+        3 => thing.prop_map(Step::Delete),
+        1 => any::<bool>().prop_map(Step::Addresses),
+        1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::Assign(gateway, some)),
+    ];
+    let first = prop::collection::vec(step.clone(), 0..60);
+    let batch = prop::collection::vec(step, 0..5);
+    let rest = prop::collection::vec((batch, 0..TIMES.len()), 1..12);
+    (first, rest).prop_map(|(first, mut rest)| {
+        rest.insert(0, (first, 0));
+        rest
+    })
+}
+
+fn universe() -> &'static [Thing] {
+    static THINGS: OnceLock<Vec<Thing>> = OnceLock::new();
+    THINGS.get_or_init(things)
+}
+
+fn event(step: &Step) -> Event {
+    match step {
+        Step::Upsert(thing, version) => {
+            Event::Upsert(version.get(&universe()[*thing].versions).clone())
+        }
+        Step::Delete(thing) => Event::Delete(universe()[*thing].reference.clone()),
+        Step::Addresses(some) => {
+            let address = "192.0.2.1".parse().expect("an address");
+            Event::MachineAddresses(some.then_some(address).into_iter().collect())
+        }
+        Step::Assign(gateway, some) => {
+            let address = GatewayAddress {
+                kind: "IPAddress".to_owned(),
+                value: "192.0.2.1".to_owned(),
+            };
+            let gateway = ObjectName::new("a", &format!("g{gateway}"));
+            Event::AssignedAddresses(gateway, some.then_some(address).into_iter().collect())
+        }
+    }
+}
+
+fn options(machine: bool) -> Options {
+    let options = if machine {
+        Options::machine()
+    } else {
+        Options::cluster()
+    };
+    Options {
+        port_offset: 8000,
+        ..options
+    }
+}
+
+/// What a translator says that sees the state of another one all at once.
+fn from_scratch(translator: &Translator) -> Listener {
+    let ground = &translator.state.ground;
+    let mut fresh = Translator::new(ground.options.clone());
+    let mut batch: Batch = ground.store.objects().map(Event::Upsert).collect();
+    batch.reverse();
+    batch.push(Event::Synced);
+    let mut listener = Listener::default();
+    listener.hear(fresh.apply(batch, ground.now));
+    listener
+}
+
+/// Follows a history; returns whether all that is said is right after each batch.
+fn follow(translator: &mut Translator, listener: &mut Listener, history: &History) -> bool {
+    let mut now = Timestamp::MIN;
+    translator.apply(vec![Event::Synced], now);
+    for (steps, time) in history {
+        now = now.max(TIMES[*time].parse().expect("a time"));
+        let batch = steps.iter().map(event).collect();
+        listener.hear(translator.apply(batch, now));
+        if *listener != from_scratch(translator) {
+            return false;
+        }
+    }
+    true
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn every_history_leads_to_what_its_end_alone_does(history in history(), machine: bool) {
+        let mut translator = Translator::new(options(machine));
+        let mut listener = Listener::default();
+        let is_right = follow(&mut translator, &mut listener, &history);
+        prop_assert!(is_right, "{:#?}\n{:#?}", listener, from_scratch(&translator));
+
+        let everything = universe().iter().map(|thing| Event::Delete(thing.reference.clone()));
+        listener.hear(translator.apply(everything.collect(), Timestamp::MIN));
+        prop_assert_eq!(listener, Listener::default());
+        prop_assert!(translator.is_bare(), "{translator:#?}");
+    }
+}
+
+/// Each kind of fact is needed: a translator that does not record it says something wrong in some
+/// history, or says something twice.
+#[test]
+fn no_kind_of_fact_can_be_left_out() {
+    let mut runner = TestRunner::deterministic();
+    let histories: Vec<History> = (0..HISTORIES)
+        .map(|_| {
+            let tree = history().new_tree(&mut runner);
+            tree.expect("a history").current()
+        })
+        .collect();
+    let unneeded = Fact::KINDS.iter().filter(|kind| {
+        let mut outcomes = histories.iter().enumerate().map(|(number, history)| {
+            let mut translator = Translator::new(options(number % 2 == 0));
+            translator.edges.ignored = Some(kind);
+            follow(&mut translator, &mut Listener::default(), history)
+        });
+        outcomes.all(|is_right| is_right)
+    });
+    let unneeded: Vec<_> = unneeded.collect();
+    assert!(unneeded.is_empty(), "{unneeded:?}");
+}
+
+/// Histories that are enough to notice.
+const HISTORIES: usize = 400;
+
+/// Before the certificates of the universe expire, and after.
+const TIMES: [&str; 3] = [
+    "2025-01-01T00:00:00Z",
+    "2026-01-01T00:00:00Z",
+    "2127-01-01T00:00:00Z",
+];

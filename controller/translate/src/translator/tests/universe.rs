@@ -1,0 +1,70 @@
+//! A small world of objects that have much to do with one another, each in several versions.
+
+use std::path::Path;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+
+use crate::admit::{Source, admit};
+use crate::api::TrafficPolicy;
+use crate::store::{Object, ObjectRef};
+
+/// An object in all its versions.
+pub(super) struct Thing {
+    pub(super) reference: ObjectRef,
+    pub(super) versions: Vec<Object>,
+}
+
+/// Every object of `universe.yaml`, apart by `===`, in its versions, apart by `---`. Each is there at two
+/// ages and in two generations.
+pub(super) fn things() -> Vec<Thing> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = folder.join("src/translator/tests/universe.yaml");
+    let text = std::fs::read_to_string(file).expect("the file is there");
+    text.split("\n===\n").map(thing).collect()
+}
+
+fn thing(text: &str) -> Thing {
+    let mut versions = Vec::new();
+    for version in text.split("\n---\n") {
+        for metadata in METADATA {
+            versions.push(object(&version.replace("AGE", metadata)));
+        }
+    }
+    Thing {
+        reference: versions[0].object_ref(),
+        versions,
+    }
+}
+
+fn object(text: &str) -> Object {
+    let admitted = admit(&[Source::new("universe.yaml", with_files(text))]);
+    let mut objects = admitted.objects.into_iter();
+    let Some((object, _)) = objects.next() else {
+        panic!("not admitted: {text}: {:?}", admitted.findings);
+    };
+    match object {
+        Object::TrafficPolicy(policy) if text.contains("targets: nothing") => {
+            let mut policy = TrafficPolicy::clone(&policy);
+            policy.spec.target_refs.clear();
+            policy.into()
+        }
+        other => other,
+    }
+}
+
+fn with_files(text: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pem");
+    let names = ["web.crt", "web.key", "ca.crt", "other.crt", "other.key"];
+    let mut text = text.to_owned();
+    for name in names {
+        let bytes = std::fs::read(folder.join(name)).expect("the file is there");
+        text = text.replace(&format!("@{name}"), &BASE64_STANDARD.encode(bytes));
+    }
+    text
+}
+
+const METADATA: [&str; 3] = [
+    "creationTimestamp: 2024-01-01T00:00:00Z, generation: 1",
+    "creationTimestamp: 2024-01-01T00:00:00Z, generation: 2",
+    "creationTimestamp: 2023-01-01T00:00:00Z, generation: 1",
+];

@@ -1,0 +1,285 @@
+//! What units have in common, and the list of them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use xds::model::{ObjectName, PolicyTarget};
+
+use super::contest::Contests;
+use super::counts::Counts;
+use super::outcome::Outcome;
+use super::units::{
+    AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit, BackendUnit,
+    BackendUseUnit, CarriedUnit, EffectUnit, FrameUnit, GatewayStatusUnit, GatewayUnit,
+    ListenersUnit, PolicyUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit,
+    TargetUnit, TokensUnit,
+};
+use crate::reader::{Fact, Ground, Reader};
+use crate::status::Status;
+use crate::store::ObjectRef;
+use crate::upstream::Upstream;
+
+/// Something that is worked out as a whole, again whenever a fact that it read has changed.
+pub(crate) trait Unit: Clone + Eq + Hash + Into<AnyUnit> {
+    /// What others see of it.
+    type Output: PartialEq;
+
+    /// Works it out. `None` where there is nothing to see.
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output>;
+
+    /// Tells what is another than before: facts, claims, counts, and what leaves the translator.
+    fn publish(
+        &self,
+        old: Option<&Self::Output>,
+        new: Option<&Self::Output>,
+        changes: &mut Changes<'_>,
+    );
+
+    /// Whether it may still come to something: its object is there, or claims are. Otherwise it is
+    /// forgotten.
+    fn is_alive(&self, state: &State) -> bool;
+}
+
+/// How a unit looks at the world: at objects by its [`Reader`], at other units by the methods that
+/// stand beside those units.
+pub(crate) struct UnitReader<'a> {
+    reader: Reader<'a>,
+    pub(super) tables: &'a Tables,
+    pub(super) contests: &'a Contests,
+    pub(super) counts: &'a Counts,
+}
+
+impl<'a> Deref for UnitReader<'a> {
+    type Target = Reader<'a>;
+
+    fn deref(&self) -> &Reader<'a> {
+        &self.reader
+    }
+}
+
+/// What the new output of a unit changes.
+pub(crate) struct Changes<'a> {
+    pub(crate) ground: &'a mut Ground,
+    pub(crate) contests: &'a mut Contests,
+    pub(crate) counts: &'a mut Counts,
+    pub(crate) outcome: &'a mut Outcome,
+    facts: Vec<Fact>,
+    units: Vec<AnyUnit>,
+}
+
+impl Changes<'_> {
+    /// This is another than before: whoever read it runs.
+    pub(crate) fn fact(&mut self, fact: Fact) {
+        self.facts.push(fact);
+    }
+
+    /// This is to run, whether or not it did before.
+    pub(crate) fn run(&mut self, unit: impl Into<AnyUnit>) {
+        self.units.push(unit.into());
+    }
+}
+
+impl Changes<'_> {
+    /// An object has this status from now on.
+    pub(crate) fn status(&mut self, object: ObjectRef, status: Option<Status>) {
+        self.outcome.statuses.insert(object, status);
+    }
+
+    /// A unit sends to other upstreams, or for other Gateways, than before.
+    pub(crate) fn users(
+        &mut self,
+        old: impl Iterator<Item = (Upstream, ObjectName)>,
+        new: impl Iterator<Item = (Upstream, ObjectName)>,
+    ) {
+        let changed = self.counts.users.replace(old, new).into_iter();
+        let changed = changed.filter(|(_, is_other_set)| *is_other_set);
+        let facts = changed.map(|(upstream, _)| Fact::Users(upstream));
+        self.facts.extend(facts);
+    }
+
+    /// Whether an object that requests pass is ours, before and after.
+    pub(crate) fn ours(
+        &mut self,
+        namespace: &Arc<str>,
+        target: &PolicyTarget,
+        (before, after): (bool, bool),
+    ) {
+        let entry = |there: bool| there.then(|| (Arc::clone(namespace), target.clone()));
+        let (before, after) = (entry(before).into_iter(), entry(after).into_iter());
+        let changed = self.counts.ours.replace(before, after).into_keys();
+        self.facts.extend(changed.map(Fact::OursIn));
+    }
+}
+
+/// All that units stand on and come to.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) ground: Ground,
+    pub(crate) tables: Tables,
+    pub(crate) contests: Contests,
+    pub(crate) counts: Counts,
+    pub(crate) outcome: Outcome,
+}
+
+/// What a run of a unit leads to.
+pub(super) struct Ran {
+    /// What it read.
+    pub(super) reads: Vec<Fact>,
+    pub(super) expires: Option<Timestamp>,
+    /// What is another than before.
+    pub(super) facts: Vec<Fact>,
+    pub(super) units: Vec<AnyUnit>,
+    /// Whether it is to be kept.
+    pub(super) is_alive: bool,
+}
+
+impl State {
+    pub(super) fn new(ground: Ground) -> Self {
+        Self {
+            ground,
+            tables: Tables::default(),
+            contests: Contests::default(),
+            counts: Counts::default(),
+            outcome: Outcome::default(),
+        }
+    }
+
+    fn run<U: Unit>(&mut self, unit: &U, table: fn(&mut Tables) -> &mut Table<U>) -> Ran {
+        let reader = UnitReader {
+            reader: Reader::new(&self.ground),
+            tables: &self.tables,
+            contests: &self.contests,
+            counts: &self.counts,
+        };
+        let new = unit.compute(&reader);
+        let (reads, expires) = reader.reader.into_reads();
+        let mut changes = Changes {
+            ground: &mut self.ground,
+            contests: &mut self.contests,
+            counts: &mut self.counts,
+            outcome: &mut self.outcome,
+            facts: Vec::new(),
+            units: Vec::new(),
+        };
+        let table = table(&mut self.tables);
+        let old = table.get(unit);
+        if old != new.as_ref() {
+            unit.publish(old, new.as_ref(), &mut changes);
+            match new {
+                Some(new) => table.insert(unit.clone(), new),
+                None => table.remove(unit),
+            };
+        }
+        let Changes { facts, units, .. } = changes;
+        Ran {
+            reads,
+            expires,
+            facts,
+            units,
+            is_alive: unit.is_alive(self),
+        }
+    }
+}
+
+type Table<U> = HashMap<U, <U as Unit>::Output>;
+
+macro_rules! units {
+    ($($(#[$doc:meta])* $unit:ident in $table:ident;)*) => {
+        /// A unit of any kind. The kinds are the strata: a unit reads what is listed before it.
+        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+        #[expect(clippy::enum_variant_names, reason = "a variant has the name of its type")]
+        pub(crate) enum AnyUnit {
+            $($(#[$doc])* $unit($unit),)*
+        }
+
+        /// The strata by name, in their order.
+        #[expect(clippy::enum_variant_names, reason = "a variant has the name of its unit")]
+        enum Stratum {
+            $($unit,)*
+        }
+
+        /// How many strata there are.
+        pub(super) const STRATA: usize = [$(Stratum::$unit as usize),*].len();
+
+        /// The outputs of all units.
+        #[derive(Debug, Default)]
+        pub(crate) struct Tables {
+            $(pub(super) $table: Table<$unit>,)*
+        }
+
+        $(impl From<$unit> for AnyUnit {
+            fn from(unit: $unit) -> Self {
+                Self::$unit(unit)
+            }
+        })*
+
+        impl AnyUnit {
+            /// The number of its stratum.
+            pub(super) fn stratum(&self) -> usize {
+                match self {
+                    $(Self::$unit(_) => Stratum::$unit as usize,)*
+                }
+            }
+
+            /// Works it out, and tells what that changes.
+            pub(super) fn run(&self, state: &mut State) -> Ran {
+                match self {
+                    $(Self::$unit(unit) => state.run(unit, |tables| &mut tables.$table),)*
+                }
+            }
+        }
+
+        #[cfg(test)]
+        impl Tables {
+            pub(super) fn is_empty(&self) -> bool {
+                true $(&& self.$table.is_empty())*
+            }
+        }
+    };
+}
+
+units! {
+    /// A `Backend`.
+    BackendUnit in backends;
+    /// A BackendTLSPolicy.
+    BackendTlsUnit in backend_tls;
+    /// A target of BackendTLSPolicy objects.
+    BackendTlsTargetUnit in backend_tls_targets;
+    /// A Gateway apart from its listeners.
+    FrameUnit in frames;
+    /// The listeners of a Gateway or ListenerSet, each by itself.
+    ListenersUnit in listeners;
+    /// A Gateway with the listeners of its ListenerSets.
+    GatewayUnit in gateways;
+    /// A socket of a machine.
+    SocketUnit in sockets;
+    /// What a Gateway carries.
+    CarriedUnit in carried;
+    /// A route by itself: its rules and parents.
+    RouteUnit in routes;
+    /// The routes of HTTP and gRPC at a listener.
+    RivalsUnit in rivals;
+    /// A route at its listeners.
+    AttachedUnit in attached;
+    /// A `TrafficPolicy` by itself.
+    PolicyUnit in policies;
+    /// A target of traffic policies.
+    TargetUnit in targets;
+    /// What the tokens of a `TrafficPolicy` are verified with.
+    TokensUnit in tokens;
+    /// A Service that something is sent to.
+    ServiceUnit in services;
+    /// A `Backend` that something is sent to.
+    BackendUseUnit in backend_uses;
+    /// A `TrafficPolicy` at its targets.
+    EffectUnit in effects;
+    /// The status of a BackendTLSPolicy.
+    BackendTlsStatusUnit in backend_tls_statuses;
+    /// The status of a ListenerSet.
+    SetStatusUnit in set_statuses;
+    /// The status of a Gateway.
+    GatewayStatusUnit in gateway_statuses;
+}

@@ -1,0 +1,174 @@
+//! A route at its listeners: which of them it keeps and which are carried, and what the user is told.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xds::model::{ListenerKey, ObjectName};
+
+use super::RouteName;
+use crate::lower::route::{ResolvedRoute, RouteParent};
+use crate::lower::route_conflict;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::status::{RouteStatus, Status};
+use crate::store::ObjectRef;
+use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
+
+/// A route by kind and name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct AttachedUnit(pub(crate) RouteName);
+
+/// What a route comes to at its listeners.
+#[derive(Debug, PartialEq)]
+pub(crate) struct AttachedRoute {
+    status: RouteStatus,
+    emitted: Emitted,
+    /// The listeners that count it, whatever state they are in.
+    counted: Box<[ListenerKey]>,
+    /// What it sends to, by Gateway.
+    users: Box<[(Upstream, ObjectName)]>,
+    /// Where it is carried, if it is.
+    carried: Option<Arc<CarriedRoute>>,
+}
+
+/// Where a route is carried.
+#[derive(Debug, PartialEq)]
+pub(crate) struct CarriedRoute {
+    pub(crate) gateways: Gateways,
+    /// The names of the rules that are.
+    pub(crate) rules: BTreeSet<Arc<str>>,
+}
+
+impl Unit for AttachedUnit {
+    type Output = AttachedRoute;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<AttachedRoute> {
+        let route = reader.route(&self.0)?;
+        let parents = route.parents.iter();
+        let outcomes: Vec<_> = parents
+            .map(|parent| self.outcome(reader, route, parent))
+            .collect();
+        let left = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
+        let left: BTreeSet<&ListenerKey> = left.flatten().copied().collect();
+        let candidates = route.candidates.iter().filter(|candidate| {
+            left.contains(&candidate.listener)
+                && reader.carries_listener(&candidate.gateway, &candidate.listener)
+        });
+        let (mut resources, mut users) = (Vec::new(), BTreeSet::new());
+        let mut gateways = BTreeSet::new();
+        for candidate in candidates.filter(|candidate| !candidate.rules.is_empty()) {
+            let gateway = &candidate.gateway;
+            gateways.insert(gateway.clone());
+            let only: Gateways = [gateway.clone()].into();
+            for rule in &candidate.rules {
+                resources.push((Arc::clone(rule).into(), Arc::clone(&only)));
+                let targets = rule.rule.targets().filter_map(Upstream::of);
+                users.extend(targets.map(|target| (target, gateway.clone())));
+            }
+        }
+        let carried = (!gateways.is_empty()).then(|| CarriedRoute {
+            gateways: gateways.into_iter().collect(),
+            rules: rule_names(route),
+        });
+        let counted = left.iter().filter(|_| !route.is_refused());
+        Some(AttachedRoute {
+            status: RouteStatus::of(route, &outcomes, &reader.options().controller_name),
+            counted: counted.map(|listener| (*listener).clone()).collect(),
+            emitted: Emitted::new(resources),
+            users: users.into_iter().collect(),
+            carried: carried.map(Arc::new),
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&AttachedRoute>,
+        new: Option<&AttachedRoute>,
+        changes: &mut Changes<'_>,
+    ) {
+        let RouteName { kind, name } = &self.0;
+        let emitted = |route: Option<&'_ AttachedRoute>| route.map(|route| route.emitted.clone());
+        let (before, after) = (emitted(old), emitted(new));
+        Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
+        let status = |route: Option<&AttachedRoute>| route.map(|route| route.status.clone());
+        let (before, after) = (status(old), status(new));
+        if before != after {
+            let object = ObjectRef::route(kind, name);
+            changes.status(object, after.map(Status::Route));
+        }
+        let carried = |route: Option<&AttachedRoute>| route.and_then(|it| it.carried.clone());
+        if carried(old) != carried(new) {
+            changes.fact(Fact::CarriedRoute(kind, name.clone()));
+        }
+        let counted = |route: Option<&AttachedRoute>| {
+            let listeners = route.map(|it| it.counted.to_vec()).unwrap_or_default();
+            listeners.into_iter().map(|listener| (listener, ()))
+        };
+        let changed = changes.counts.routes.replace(counted(old), counted(new));
+        for listener in changed.into_keys() {
+            changes.fact(Fact::AttachedRoutes(listener));
+        }
+        let users = |route: Option<&AttachedRoute>| {
+            let users = route.map(|it| it.users.to_vec()).unwrap_or_default();
+            users.into_iter()
+        };
+        changes.users(users(old), users(new));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.has_route(&self.0)
+    }
+}
+
+impl AttachedUnit {
+    /// The listeners that are left of a parent, or why none is. A parent is lost with its last
+    /// listener.
+    fn outcome<'a>(
+        &self,
+        reader: &UnitReader<'a>,
+        route: &ResolvedRoute,
+        parent: &'a RouteParent,
+    ) -> Result<Vec<&'a ListenerKey>, Problem> {
+        let attachments = parent.attached.as_ref().map_err(Clone::clone)?;
+        let mut left = Vec::with_capacity(attachments.len());
+        let mut lost = None;
+        let RouteName { kind, name } = &self.0;
+        for attachment in attachments {
+            let listener = &attachment.listener;
+            let contested = route_conflict::is_contested(kind) && !route.is_refused();
+            let rival = contested.then(|| reader.rival(listener, (kind, name)));
+            match rival.flatten() {
+                Some(rival) => {
+                    lost = Some(route_conflict::problem(rival, listener, parent.index));
+                }
+                None => left.push(listener),
+            }
+        }
+        match lost {
+            Some(problem) if left.is_empty() => Err(problem),
+            _ => Ok(left),
+        }
+    }
+}
+
+fn rule_names(route: &ResolvedRoute) -> BTreeSet<Arc<str>> {
+    let kept = route.rules.iter().filter(|rule| rule.is_kept);
+    kept.filter_map(|rule| rule.name.clone()).collect()
+}
+
+impl<'a> UnitReader<'a> {
+    /// Where a route is carried.
+    pub(super) fn carried_route(
+        &self,
+        kind: &'static str,
+        name: &ObjectName,
+    ) -> Option<&'a CarriedRoute> {
+        self.ask(Fact::CarriedRoute(kind, name.clone()));
+        let name = name.clone();
+        let unit = AttachedUnit(RouteName { kind, name });
+        let carried = self.tables.attached.get(&unit)?.carried.as_ref()?;
+        Some(carried)
+    }
+}

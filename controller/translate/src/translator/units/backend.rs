@@ -1,0 +1,49 @@
+//! A `Backend` by itself.
+
+use std::sync::Arc;
+
+use xds::model::ObjectName;
+
+use crate::api;
+use crate::lower::backend::{self, LoweredBackend};
+use crate::reader::Fact;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A `Backend` by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BackendUnit(pub(crate) ObjectName);
+
+impl Unit for BackendUnit {
+    type Output = LoweredBackend;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<LoweredBackend> {
+        let object = reader.object::<api::Backend>(&self.0)?;
+        Some(backend::lower(reader, &self.0, object))
+    }
+
+    fn publish(
+        &self,
+        _: Option<&LoweredBackend>,
+        new: Option<&LoweredBackend>,
+        changes: &mut Changes<'_>,
+    ) {
+        let backends = &mut changes.ground.backends;
+        match new {
+            Some(new) => backends.insert(self.0.clone(), Arc::clone(&new.lowered)),
+            None => backends.remove(&self.0),
+        };
+        changes.fact(Fact::Backend(self.0.clone()));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.backends.contains_key(&self.0)
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// What a `Backend` comes to, with all that is found of it.
+    pub(super) fn lowered_backend(&self, name: &ObjectName) -> Option<&'a LoweredBackend> {
+        self.ask(Fact::Backend(name.clone()));
+        self.tables.backends.get(&BackendUnit(name.clone()))
+    }
+}

@@ -1,0 +1,67 @@
+//! A BackendTLSPolicy by itself.
+
+use std::sync::Arc;
+
+use xds::model::{BackendTls, ObjectName};
+
+use super::BackendTlsTargetUnit;
+use crate::api::BackendTlsPolicy;
+use crate::reader::Fact;
+use crate::resolve::backend_tls::ResolvedBackendTls;
+use crate::translator::contest::Age;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
+
+/// A BackendTLSPolicy by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BackendTlsUnit(pub(crate) ObjectName);
+
+impl Unit for BackendTlsUnit {
+    type Output = ResolvedBackendTls;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedBackendTls> {
+        let object = reader.object::<BackendTlsPolicy>(&self.0)?;
+        Some(ResolvedBackendTls::resolve(reader, &self.0, object))
+    }
+
+    fn publish(
+        &self,
+        old: Option<&ResolvedBackendTls>,
+        new: Option<&ResolvedBackendTls>,
+        changes: &mut Changes<'_>,
+    ) {
+        let claims = |output| claims(&self.0, output);
+        let changed = changes
+            .contests
+            .backend_tls
+            .replace(claims(old), claims(new));
+        for (upstream, section) in changed {
+            changes.run(BackendTlsTargetUnit(upstream, section));
+        }
+        changes.fact(Fact::BackendTlsPolicy(self.0.clone()));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let policies = &state.ground.store.backend_tls_policies;
+        policies.contains_key(&self.0)
+    }
+}
+
+type Claim = ((Upstream, Option<Arc<str>>), Age, Arc<BackendTls>);
+
+fn claims(name: &ObjectName, policy: Option<&ResolvedBackendTls>) -> impl Iterator<Item = Claim> {
+    policy.into_iter().flat_map(move |policy| {
+        policy.targets.iter().map(move |target| {
+            let key = (target.upstream.clone(), target.section.clone());
+            (key, (policy.created, name.clone()), Arc::clone(&policy.tls))
+        })
+    })
+}
+
+impl<'a> UnitReader<'a> {
+    /// What a BackendTLSPolicy says.
+    pub(super) fn backend_tls_policy(&self, name: &ObjectName) -> Option<&'a ResolvedBackendTls> {
+        self.ask(Fact::BackendTlsPolicy(name.clone()));
+        self.tables.backend_tls.get(&BackendTlsUnit(name.clone()))
+    }
+}

@@ -1,0 +1,62 @@
+//! Which BackendTLSPolicy holds for an upstream, or for a section of it: the oldest.
+
+use std::sync::Arc;
+
+use xds::model::{BackendTls, ObjectName};
+
+use crate::reader::Fact;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
+
+/// An upstream, or a section of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BackendTlsTargetUnit(pub(crate) Upstream, pub(crate) Option<Arc<str>>);
+
+impl Unit for BackendTlsTargetUnit {
+    /// The policy, and what it asks.
+    type Output = (ObjectName, Arc<BackendTls>);
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
+        let key = (self.0.clone(), self.1.clone());
+        let claims = reader.contests.backend_tls.at(&key)?;
+        let ((_, winner), tls) = claims.first_key_value()?;
+        Some((winner.clone(), Arc::clone(tls)))
+    }
+
+    fn publish(
+        &self,
+        _: Option<&Self::Output>,
+        new: Option<&Self::Output>,
+        changes: &mut Changes<'_>,
+    ) {
+        let Self(upstream, section) = self.clone();
+        let winners = &mut changes.ground.backend_tls;
+        let key = (upstream.clone(), section.clone());
+        match new {
+            Some((_, tls)) => winners.insert(key, Arc::clone(tls)),
+            None => winners.remove(&key),
+        };
+        changes.fact(Fact::BackendTls(upstream, section));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let key = (self.0.clone(), self.1.clone());
+        state.contests.backend_tls.at(&key).is_some()
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// The policy that holds for an upstream, or for a section of it.
+    pub(super) fn backend_tls_winner(
+        &self,
+        upstream: &Upstream,
+        section: Option<&Arc<str>>,
+    ) -> Option<&'a ObjectName> {
+        let unit = BackendTlsTargetUnit(upstream.clone(), section.cloned());
+        self.ask(Fact::BackendTls(unit.0.clone(), unit.1.clone()));
+        self.tables
+            .backend_tls_targets
+            .get(&unit)
+            .map(|(name, _)| name)
+    }
+}

@@ -1,0 +1,64 @@
+//! A `Backend` that something is sent to, and the status of each.
+
+use xds::model::{BackendKey, ObjectName};
+
+use crate::api;
+use crate::lower::backend::with_tls;
+use crate::status::{BackendStatus, Status};
+use crate::store::ObjectRef;
+use crate::translator::emitted::Emitted;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
+
+/// A `Backend` by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BackendUseUnit(pub(crate) ObjectName);
+
+/// What a `Backend` comes to for proxies and for the user.
+#[derive(Debug, PartialEq)]
+pub(crate) struct UsedBackend {
+    emitted: Emitted,
+    status: BackendStatus,
+}
+
+impl Unit for BackendUseUnit {
+    type Output = UsedBackend;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<UsedBackend> {
+        let object = reader.object::<api::Backend>(&self.0)?;
+        let backend = reader.lowered_backend(&self.0)?;
+        let users = reader.users(&Upstream::Backend(BackendKey::new(&self.0)));
+        let used = (*backend.lowered)
+            .as_ref()
+            .ok()
+            .filter(|_| !users.is_empty());
+        let resource = used.map(|backend| (with_tls(reader, backend).into(), users));
+        Some(UsedBackend {
+            emitted: Emitted::new(resource.into_iter().collect()),
+            status: BackendStatus::of(object.metadata.generation, backend),
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&UsedBackend>,
+        new: Option<&UsedBackend>,
+        changes: &mut Changes<'_>,
+    ) {
+        let emitted = |it: Option<&UsedBackend>| it.map(|it| it.emitted.clone());
+        Emitted::publish(
+            emitted(old).as_ref(),
+            emitted(new).as_ref(),
+            changes.outcome,
+        );
+        let status = |it: Option<&UsedBackend>| it.map(|it| it.status.clone());
+        if status(old) != status(new) {
+            let object = ObjectRef::of::<api::Backend>(&self.0);
+            changes.status(object, status(new).map(Status::Backend));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.backends.contains_key(&self.0)
+    }
+}

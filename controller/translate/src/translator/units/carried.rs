@@ -1,0 +1,237 @@
+//! What a Gateway carries: its binds and listeners, and the certificate that it shows to backends.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use xds::model::{
+    Bind, BindKey, Listener as ModelListener, ListenerKey, ObjectName, Policy, PolicyKey,
+    PolicySpec, PolicyTarget, Resource,
+};
+
+use super::gateway::{JoinedListeners, socket};
+use crate::api::{self, Resource as _};
+use crate::owner::Owner;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::resolve::gateway::Frame;
+use crate::resolve::listener::{Judged, Listener};
+use crate::resolve::socket as sockets;
+use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A Gateway by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CarriedUnit(pub(crate) ObjectName);
+
+/// What a Gateway carries.
+#[derive(Debug, PartialEq)]
+pub(crate) struct CarriedGateway {
+    emitted: Emitted,
+    /// The listeners that are carried.
+    listeners: BTreeSet<ListenerKey>,
+    /// The ListenerSets that have one.
+    sets: BTreeSet<ObjectName>,
+    /// Why listeners have no socket: of each object that has such, by the place of the listener.
+    unusable: HashMap<Owner, BTreeMap<usize, Problem>>,
+}
+
+impl CarriedGateway {
+    /// Whether it carries anything.
+    pub(super) fn is_carried(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+}
+
+impl Unit for CarriedUnit {
+    type Output = CarriedGateway;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<CarriedGateway> {
+        let frame = reader.frame(&self.0)?;
+        let joined = reader.joined(&self.0)?;
+        let mut carried = CarriedGateway {
+            emitted: Emitted::default(),
+            listeners: BTreeSet::new(),
+            sets: BTreeSet::new(),
+            unusable: HashMap::new(),
+        };
+        let mut resources = Vec::new();
+        for owner in &joined.owners {
+            self.of_owner(reader, (frame, joined, owner), &mut carried, &mut resources);
+        }
+        if carried.is_carried()
+            && let Some(Ok(certificate)) = &frame.client_certificate
+        {
+            resources.push(client_certificate(&self.0, certificate).into());
+        }
+        let gateways: Gateways = [self.0.clone()].into();
+        let resources = resources.into_iter();
+        let resources = resources.map(|resource| (resource, Arc::clone(&gateways)));
+        carried.emitted = Emitted::new(resources.collect());
+        Some(carried)
+    }
+
+    fn publish(
+        &self,
+        old: Option<&CarriedGateway>,
+        new: Option<&CarriedGateway>,
+        changes: &mut Changes<'_>,
+    ) {
+        let emitted = |it: Option<&'_ CarriedGateway>| it.map(|it| it.emitted.clone());
+        let (before, after) = (emitted(old), emitted(new));
+        Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
+        let is_carried = |it: Option<&CarriedGateway>| it.map(CarriedGateway::is_carried);
+        if is_carried(old) != is_carried(new) {
+            changes.fact(Fact::Carried(self.0.clone()));
+        }
+        let none = CarriedGateway {
+            emitted: Emitted::default(),
+            listeners: BTreeSet::new(),
+            sets: BTreeSet::new(),
+            unusable: HashMap::new(),
+        };
+        let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        for listener in old.listeners.symmetric_difference(&new.listeners) {
+            changes.fact(Fact::CarriedListener(listener.clone()));
+        }
+        for set in old.sets.symmetric_difference(&new.sets) {
+            changes.fact(Fact::CarriedSet(set.clone()));
+        }
+        let owners: BTreeSet<&Owner> = old.unusable.keys().chain(new.unusable.keys()).collect();
+        for owner in owners {
+            if old.unusable.get(owner) != new.unusable.get(owner) {
+                changes.fact(Fact::Unusable(owner.clone()));
+            }
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.gateways.contains_key(&self.0)
+    }
+}
+
+impl CarriedUnit {
+    fn of_owner(
+        &self,
+        reader: &UnitReader<'_>,
+        (frame, joined, owner): (&Frame, &JoinedListeners, &Owner),
+        carried: &mut CarriedGateway,
+        resources: &mut Vec<Resource>,
+    ) {
+        let (Some(declared), Some(standings)) =
+            (reader.listeners(owner), joined.standings.get(owner))
+        else {
+            return;
+        };
+        let listeners = declared.list.iter().zip(&**standings);
+        for (place, (listener, standing)) in listeners.enumerate() {
+            let wanted = frame.is_carried && listener.is_accepted(standing);
+            let unusable = wanted.then(|| self.unusable(reader, listener)).flatten();
+            let judged = Judged {
+                listener,
+                standing,
+                unusable: unusable.as_ref(),
+            };
+            if frame.is_carried && judged.is_programmed() {
+                self.carry(frame, listener, carried, resources);
+            }
+            if let Some(problem) = unusable {
+                let problems = carried.unusable.entry(owner.clone()).or_default();
+                problems.insert(place, problem);
+            }
+        }
+    }
+
+    /// Why a listener of a machine has no socket.
+    fn unusable(&self, reader: &UnitReader<'_>, listener: &Listener) -> Option<Problem> {
+        if !reader.is_machine() {
+            return None;
+        }
+        let port = (self.0.clone(), listener.offer.port);
+        let holder = reader.socket_holder(socket(listener.protocol?, listener), &port)?;
+        Some(sockets::problem(holder, &self.0, listener))
+    }
+
+    fn carry(
+        &self,
+        frame: &Frame,
+        listener: &Listener,
+        carried: &mut CarriedGateway,
+        resources: &mut Vec<Resource>,
+    ) {
+        let (Some(protocol), gateway) = (&listener.carried, &self.0) else {
+            return;
+        };
+        let offer = &listener.offer;
+        let transport = protocol.transport();
+        let bind = BindKey::new(transport, offer.port.get(), gateway);
+        let address = frame.addresses.bind;
+        let of_bind = Bind {
+            key: bind.clone(),
+            address,
+            port: listener.socket_port,
+            transport,
+            gateway: gateway.clone(),
+        };
+        resources.push(of_bind.into());
+        let lowered = ModelListener {
+            key: offer.key.clone(),
+            bind,
+            gateway: gateway.clone(),
+            name: offer.name.clone(),
+            hostname: offer.hostname.clone(),
+            protocol: protocol.clone(),
+        };
+        resources.push(lowered.into());
+        carried.listeners.insert(offer.key.clone());
+        if let Owner::ListenerSet(set) = &listener.owner {
+            carried.sets.insert(set.clone());
+        }
+    }
+}
+
+/// What a Gateway shows to backends.
+fn client_certificate(gateway: &ObjectName, certificate: &xds::model::Certificate) -> Policy {
+    let target = format!("{}/{gateway}", api::Gateway::KIND);
+    Policy {
+        key: PolicyKey::new(api::Gateway::KIND, gateway, &target),
+        target: PolicyTarget::Gateway(gateway.clone()),
+        spec: PolicySpec {
+            client_certificate: Some(certificate.clone()),
+            ..PolicySpec::default()
+        },
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// Whether any listener of a Gateway is carried.
+    pub(super) fn is_carried(&self, gateway: &ObjectName) -> bool {
+        self.ask(Fact::Carried(gateway.clone()));
+        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        carried.is_some_and(CarriedGateway::is_carried)
+    }
+
+    /// The Gateway that a listener of an object is carried by.
+    pub(super) fn carries_listener(&self, gateway: &ObjectName, listener: &ListenerKey) -> bool {
+        self.ask(Fact::CarriedListener(listener.clone()));
+        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        carried.is_some_and(|carried| carried.listeners.contains(listener))
+    }
+
+    /// Whether any listener of a ListenerSet is carried by a Gateway.
+    pub(super) fn carries_set(&self, gateway: &ObjectName, set: &ObjectName) -> bool {
+        self.ask(Fact::CarriedSet(set.clone()));
+        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        carried.is_some_and(|carried| carried.sets.contains(set))
+    }
+
+    /// Why listeners of an object have no socket, by their place in it.
+    pub(super) fn unusable(
+        &self,
+        gateway: &ObjectName,
+        owner: &Owner,
+    ) -> Option<&'a BTreeMap<usize, Problem>> {
+        self.ask(Fact::Unusable(owner.clone()));
+        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()))?;
+        carried.unusable.get(owner)
+    }
+}

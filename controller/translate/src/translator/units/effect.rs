@@ -1,0 +1,146 @@
+//! A `TrafficPolicy` at its targets: what of it is carried, and what the user is told.
+
+use std::sync::Arc;
+
+use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource};
+
+use super::policy::{PolicyReference, ResolvedPolicy};
+use super::tokens::gateways;
+use crate::api::{Resource as _, TrafficPolicy};
+use crate::resolve::policy::{Phase, Settled, spell};
+use crate::status::{PolicyStatus, Status, TargetOutcome};
+use crate::store::ObjectRef;
+use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A `TrafficPolicy` by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct EffectUnit(pub(crate) ObjectName);
+
+/// What a policy comes to for proxies and for the user.
+#[derive(Debug, PartialEq)]
+pub(crate) struct EffectivePolicy {
+    emitted: Emitted,
+    /// None where no target is ours to judge.
+    status: Option<PolicyStatus>,
+}
+
+impl Unit for EffectUnit {
+    type Output = EffectivePolicy;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<EffectivePolicy> {
+        let policy = reader.policy(&self.0)?;
+        let mut resources = Vec::new();
+        let targets = policy.targets.iter();
+        let outcomes: Vec<TargetOutcome<'_>> = targets
+            .map(|target| self.outcome(reader, policy, target, &mut resources))
+            .collect();
+        for target in &policy.denied {
+            let target = Arc::new(target.clone());
+            let rank = (Phase::Denied, policy.created, &self.0);
+            if let Some(settled) = reader.settled(&target, rank) {
+                self.carry(reader, &target, settled, &mut resources);
+            }
+        }
+        let controller = &reader.options().controller_name;
+        let status = PolicyStatus::of(
+            (&self.0, policy.generation),
+            (policy.has_jwt, &policy.refs),
+            &outcomes,
+            controller,
+        );
+        Some(EffectivePolicy {
+            emitted: Emitted::new(resources),
+            status: (!outcomes.is_empty()).then_some(status),
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&EffectivePolicy>,
+        new: Option<&EffectivePolicy>,
+        changes: &mut Changes<'_>,
+    ) {
+        let emitted = |it: Option<&EffectivePolicy>| it.map(|it| it.emitted.clone());
+        Emitted::publish(
+            emitted(old).as_ref(),
+            emitted(new).as_ref(),
+            changes.outcome,
+        );
+        let status = |it: Option<&EffectivePolicy>| it.and_then(|it| it.status.clone());
+        if status(old) != status(new) {
+            let object = ObjectRef::of::<TrafficPolicy>(&self.0);
+            changes.status(object, status(new).map(Status::Policy));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let policies = &state.ground.store.traffic_policies;
+        policies.contains_key(&self.0)
+    }
+}
+
+impl EffectUnit {
+    fn outcome<'a>(
+        &self,
+        reader: &UnitReader<'a>,
+        policy: &ResolvedPolicy,
+        target: &'a PolicyReference,
+        resources: &mut Vec<(Resource, Gateways)>,
+    ) -> TargetOutcome<'a> {
+        let reference = &target.reference;
+        let aimed = match &target.aimed {
+            Ok(aimed) => aimed,
+            Err(problem) => {
+                return TargetOutcome {
+                    reference,
+                    refusal: Some(problem),
+                    lost: &[],
+                    is_left: false,
+                    in_use: false,
+                };
+            }
+        };
+        let rank = (Phase::Said, policy.created, &self.0);
+        let settled = reader.settled(&aimed.target, rank);
+        let lost = settled.map_or(&[][..], |settled| &settled.lost);
+        let nothing_left = settled.is_none_or(|it| *it.spec == PolicySpec::default());
+        let mut refusal = aimed.refusal.as_ref();
+        if nothing_left {
+            refusal = refusal.or_else(|| lost.first());
+        }
+        let is_left = refusal.is_none() || !nothing_left;
+        let mut in_use = false;
+        if is_left && let Some(settled) = settled {
+            in_use = self.carry(reader, &aimed.target, settled, resources);
+        }
+        TargetOutcome {
+            reference,
+            refusal,
+            lost,
+            is_left,
+            in_use,
+        }
+    }
+
+    /// Carries what is left of the policy at a target, if that carries traffic.
+    fn carry(
+        &self,
+        reader: &UnitReader<'_>,
+        target: &Arc<PolicyTarget>,
+        settled: &Settled,
+        resources: &mut Vec<(Resource, Gateways)>,
+    ) -> bool {
+        let gateways = gateways(reader, target);
+        if gateways.is_empty() {
+            return false;
+        }
+        let policy = Policy {
+            key: PolicyKey::new(TrafficPolicy::KIND, &self.0, &spell(target)),
+            target: PolicyTarget::clone(target),
+            spec: PolicySpec::clone(&settled.spec),
+        };
+        resources.push((policy.into(), gateways));
+        true
+    }
+}

@@ -1,0 +1,55 @@
+//! A Gateway apart from its listeners.
+
+use std::sync::Arc;
+
+use xds::model::{ObjectName, PolicyTarget};
+
+use crate::api;
+use crate::reader::Fact;
+use crate::resolve::gateway::{Frame, Terms};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A Gateway by name. Comes to nothing where its class is not ours.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct FrameUnit(pub(crate) ObjectName);
+
+impl Unit for FrameUnit {
+    type Output = Frame;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Frame> {
+        let object = reader.object::<api::Gateway>(&self.0)?;
+        let classes = &reader.options().classes;
+        let ours = classes.contains(&object.spec.gateway_class_name);
+        ours.then(|| Frame::resolve(reader, &self.0, object))
+    }
+
+    fn publish(&self, old: Option<&Frame>, new: Option<&Frame>, changes: &mut Changes<'_>) {
+        let name = &self.0;
+        changes.fact(Fact::Frame(name.clone()));
+        let terms = |frame: Option<&Frame>| frame.map(|frame| Arc::clone(&frame.terms));
+        if terms(old) != terms(new) {
+            changes.fact(Fact::Terms(name.clone()));
+        }
+        let target = PolicyTarget::Gateway(name.clone());
+        changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.gateways.contains_key(&self.0)
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// A Gateway of ours apart from its listeners.
+    pub(super) fn frame(&self, gateway: &ObjectName) -> Option<&'a Frame> {
+        self.ask(Fact::Frame(gateway.clone()));
+        self.tables.frames.get(&FrameUnit(gateway.clone()))
+    }
+
+    /// What ListenerSets of a Gateway of ours go by.
+    pub(super) fn terms(&self, gateway: &ObjectName) -> Option<&'a Terms> {
+        self.ask(Fact::Terms(gateway.clone()));
+        let frame = self.tables.frames.get(&FrameUnit(gateway.clone()))?;
+        Some(&frame.terms)
+    }
+}

@@ -1,0 +1,167 @@
+//! A Gateway with the listeners of its ListenerSets: who is in conflict with whom.
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use xds::model::{ObjectName, Transport};
+
+use super::SocketUnit;
+use super::listeners::DeclaredListeners;
+use crate::owner::Owner;
+use crate::reader::Fact;
+use crate::resolve::gateway::Frame;
+use crate::resolve::listener::{Listener, Standing};
+use crate::resolve::protocol::Protocol;
+use crate::resolve::socket::SocketRank;
+use crate::resolve::{conflict, overlap};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A Gateway by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct GatewayUnit(pub(crate) ObjectName);
+
+/// How the listeners of a Gateway stand.
+#[derive(Debug, PartialEq)]
+pub(crate) struct JoinedListeners {
+    /// The Gateway itself, then its ListenerSets, the oldest first.
+    pub(crate) owners: Vec<Owner>,
+    /// How the listeners of each stand.
+    pub(crate) standings: HashMap<Owner, Arc<[Standing]>>,
+    /// On a machine, the sockets that they want.
+    sockets: Vec<SocketClaim>,
+}
+
+type SocketClaim = ((Transport, NonZeroU16), SocketRank, IpAddr);
+
+impl Unit for GatewayUnit {
+    type Output = JoinedListeners;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<JoinedListeners> {
+        let frame = reader.frame(&self.0)?;
+        let owners = self.owners(reader);
+        let listeners = owners.iter().flat_map(|(_, declared)| &declared.list);
+        let listeners: Vec<&Listener> = listeners.collect();
+        let standings = standings(&listeners);
+        let mut sockets = Vec::new();
+        if reader.is_machine() && frame.is_carried {
+            sockets = self.sockets(frame, &listeners, &standings);
+        }
+        let mut rest = standings.into_iter();
+        let by_owner = owners.iter().map(|(owner, declared)| {
+            let own = rest.by_ref().take(declared.list.len());
+            (owner.clone(), own.collect())
+        });
+        Some(JoinedListeners {
+            standings: by_owner.collect(),
+            owners: owners.into_iter().map(|(owner, _)| owner).collect(),
+            sockets,
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&JoinedListeners>,
+        new: Option<&JoinedListeners>,
+        changes: &mut Changes<'_>,
+    ) {
+        changes.fact(Fact::Gateway(self.0.clone()));
+        let standings = |joined: Option<&'_ JoinedListeners>, owner: &Owner| {
+            joined.and_then(|joined| joined.standings.get(owner).map(Arc::clone))
+        };
+        let owners = [old, new].into_iter().flatten().flat_map(|it| &it.owners);
+        let changed: HashSet<&Owner> = owners
+            .filter(|owner| standings(old, owner) != standings(new, owner))
+            .collect();
+        for owner in changed {
+            changes.fact(Fact::Standings(owner.clone()));
+        }
+        let claims = |joined: Option<&JoinedListeners>| -> Vec<SocketClaim> {
+            joined
+                .map(|joined| joined.sockets.clone())
+                .unwrap_or_default()
+        };
+        let (before, after) = (claims(old).into_iter(), claims(new).into_iter());
+        for (transport, port) in changes.contests.sockets.replace(before, after) {
+            changes.run(SocketUnit(transport, port));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.gateways.contains_key(&self.0)
+    }
+}
+
+impl GatewayUnit {
+    /// The Gateway and its ListenerSets in their order.
+    fn owners<'a>(&self, reader: &UnitReader<'a>) -> Vec<(Owner, &'a DeclaredListeners)> {
+        let sets = reader.sets(&self.0).filter_map(|set| {
+            let owner = Owner::ListenerSet(set.clone());
+            let declared = reader.listeners(&owner)?;
+            let is_ours = declared.offers.gateway.as_ref() == Ok(&self.0);
+            is_ours.then_some((owner, declared))
+        });
+        let mut sets: Vec<_> = sets.collect();
+        // They come by name, and the sort keeps that order among those of one age.
+        sets.sort_by_key(|(_, declared)| declared.created);
+        let own = Owner::Gateway(self.0.clone());
+        let declared = reader.listeners(&own);
+        let own = declared.map(|declared| (own, declared));
+        own.into_iter().chain(sets).collect()
+    }
+
+    fn sockets(
+        &self,
+        frame: &Frame,
+        listeners: &[&Listener],
+        standings: &[Standing],
+    ) -> Vec<SocketClaim> {
+        let mut claims: Vec<SocketClaim> = Vec::new();
+        let mut claimed = HashSet::new();
+        for (index, (listener, standing)) in listeners.iter().zip(standings).enumerate() {
+            let Some(protocol) = listener.protocol.filter(|_| listener.is_accepted(standing))
+            else {
+                continue;
+            };
+            let socket = socket(protocol, listener);
+            let port = listener.offer.port;
+            if claimed.insert((socket, port)) {
+                let rank = (frame.created, self.0.clone(), index, port);
+                claims.push((socket, rank, frame.addresses.bind));
+            }
+        }
+        claims
+    }
+}
+
+/// The socket that a listener wants.
+pub(super) fn socket(protocol: Protocol, listener: &Listener) -> (Transport, NonZeroU16) {
+    (protocol.family().transport(), listener.socket_port)
+}
+
+fn standings(listeners: &[&Listener]) -> Vec<Standing> {
+    let conflicts = conflict::within_gateway(listeners);
+    let accepted =
+        |index: usize| listeners[index].refusals.is_empty() && conflicts[index].is_none();
+    let overlaps = overlap::find(listeners, accepted);
+    let standings = conflicts.into_iter().zip(overlaps);
+    standings
+        .map(|(conflict, overlaps)| Standing { conflict, overlaps })
+        .collect()
+}
+
+impl<'a> UnitReader<'a> {
+    /// How all listeners of a Gateway stand.
+    pub(super) fn joined(&self, gateway: &ObjectName) -> Option<&'a JoinedListeners> {
+        self.ask(Fact::Gateway(gateway.clone()));
+        self.tables.gateways.get(&GatewayUnit(gateway.clone()))
+    }
+
+    /// How the listeners of an object stand in their Gateway.
+    pub(super) fn standings(&self, gateway: &ObjectName, owner: &Owner) -> Option<&'a [Standing]> {
+        self.ask(Fact::Standings(owner.clone()));
+        let joined = self.tables.gateways.get(&GatewayUnit(gateway.clone()))?;
+        joined.standings.get(owner).map(|standings| &**standings)
+    }
+}

@@ -1,0 +1,100 @@
+//! The status of a Gateway, and what to deploy for it.
+
+use xds::model::ObjectName;
+
+use crate::api::Gateway;
+use crate::infrastructure::Infrastructure;
+use crate::owner::Owner;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::resolve::gateway::Frame;
+use crate::status::{GatewayStatus, Overall, Status};
+use crate::store::ObjectRef;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A Gateway by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct GatewayStatusUnit(pub(crate) ObjectName);
+
+/// What the user and the deployer are told of a Gateway.
+#[derive(Debug, PartialEq)]
+pub(crate) struct StatusOfGateway {
+    status: GatewayStatus,
+    infrastructure: Option<Infrastructure>,
+}
+
+impl Unit for GatewayStatusUnit {
+    type Output = StatusOfGateway;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<StatusOfGateway> {
+        let object = reader.object::<Gateway>(&self.0)?;
+        let Some(frame) = reader.frame(&self.0) else {
+            // On one machine, Gateways of other classes too: nobody else would tell the user.
+            let classes = &reader.options().classes;
+            return reader.is_machine().then(|| StatusOfGateway {
+                status: GatewayStatus::of_foreign(object, classes),
+                infrastructure: None,
+            });
+        };
+        let owner = Owner::Gateway(self.0.clone());
+        let listeners = reader.judged(&self.0, &owner);
+        let overall = self.overall(reader, frame);
+        let deployed = !reader.is_machine() && frame.is_carried;
+        Some(StatusOfGateway {
+            status: GatewayStatus::of(object, frame, &listeners, &overall),
+            infrastructure: deployed.then(|| Infrastructure::of(&self.0, &object.spec)),
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&StatusOfGateway>,
+        new: Option<&StatusOfGateway>,
+        changes: &mut Changes<'_>,
+    ) {
+        let status = |it: Option<&StatusOfGateway>| it.map(|it| it.status.clone());
+        if status(old) != status(new) {
+            let object = ObjectRef::of::<Gateway>(&self.0);
+            changes.status(object, status(new).map(Status::Gateway));
+        }
+        let deployed = |it: Option<&StatusOfGateway>| it.and_then(|it| it.infrastructure.clone());
+        if deployed(old) != deployed(new) {
+            let infrastructure = &mut changes.outcome.infrastructure;
+            infrastructure.insert(self.0.clone(), deployed(new));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.gateways.contains_key(&self.0)
+    }
+}
+
+impl GatewayStatusUnit {
+    /// What the listeners of the Gateway and of its ListenerSets come to together.
+    fn overall(&self, reader: &UnitReader<'_>, frame: &Frame) -> Overall {
+        let owners = reader
+            .joined(&self.0)
+            .map_or(&[][..], |joined| &joined.owners);
+        let is_accepted = owners.iter().any(|owner| {
+            let listeners = reader.listeners(owner).map_or(&[][..], |it| &it.list);
+            let standings = reader.standings(&self.0, owner).unwrap_or_default();
+            let mut listeners = listeners.iter().zip(standings);
+            listeners.any(|(listener, standing)| listener.is_accepted(standing))
+        });
+        let is_programmed = frame.is_served() && reader.is_carried(&self.0);
+        reader.ask(Fact::AttachedSets(self.0.clone()));
+        let mut unusable: Vec<Problem> = Vec::new();
+        if !is_programmed {
+            for owner in owners {
+                let problems = reader.unusable(&self.0, owner).into_iter().flatten();
+                unusable.extend(problems.map(|(_, problem)| problem.clone()));
+            }
+        }
+        Overall {
+            is_accepted,
+            is_programmed,
+            unusable,
+            attached_sets: reader.counts.sets.total(&self.0),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The listeners that one object declares, each by itself.
+
+use std::sync::Arc;
+
+use xds::model::{ObjectName, PolicyTarget};
+
+use crate::api;
+use crate::owner::Owner;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::resolve::listener::Listener;
+use crate::resolve::listener_set::{check_allowed, orphan};
+use crate::resolve::offer::Offers;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// The listeners of a Gateway or ListenerSet. Comes to nothing where that is not ours.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ListenersUnit(pub(crate) Owner);
+
+/// What the listeners of an object come to.
+#[derive(Debug, PartialEq)]
+pub(crate) struct DeclaredListeners {
+    /// When the object was created, as [`api::ObjectMeta::created`] says.
+    pub(crate) created: i64,
+    /// None where a ListenerSet has no Gateway.
+    pub(crate) list: Vec<Listener>,
+    pub(crate) offers: Arc<Offers>,
+}
+
+impl Unit for ListenersUnit {
+    type Output = DeclaredListeners;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<DeclaredListeners> {
+        match &self.0 {
+            Owner::Gateway(name) => {
+                let object = reader.object::<api::Gateway>(name)?;
+                let created = object.metadata.created();
+                self.declared(reader, created, Ok(name.clone()), &object.spec.listeners)
+            }
+            Owner::ListenerSet(name) => {
+                let object = reader.object::<api::ListenerSet>(name)?;
+                let created = object.metadata.created();
+                let gateway = gateway_of(reader, name, object)?;
+                self.declared(reader, created, gateway, &object.spec.listeners)
+            }
+        }
+    }
+
+    fn publish(
+        &self,
+        old: Option<&DeclaredListeners>,
+        new: Option<&DeclaredListeners>,
+        changes: &mut Changes<'_>,
+    ) {
+        changes.fact(Fact::Listeners(self.0.clone()));
+        let offers = |it: Option<&DeclaredListeners>| it.map(|it| Arc::clone(&it.offers));
+        if offers(old) != offers(new) {
+            changes.fact(Fact::Offers(self.0.clone()));
+        }
+        if let Owner::ListenerSet(name) = &self.0 {
+            let target = PolicyTarget::ListenerSet(name.clone());
+            changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let store = &state.ground.store;
+        match &self.0 {
+            Owner::Gateway(name) => store.gateways.contains_key(name),
+            Owner::ListenerSet(name) => store.listener_sets.contains_key(name),
+        }
+    }
+}
+
+impl ListenersUnit {
+    fn declared(
+        &self,
+        reader: &UnitReader<'_>,
+        created: i64,
+        gateway: Result<ObjectName, Problem>,
+        specs: &[api::Listener],
+    ) -> Option<DeclaredListeners> {
+        let list: Vec<Listener> = match &gateway {
+            Ok(gateway) => {
+                let clients = &reader.terms(gateway)?.clients;
+                let specs = specs.iter().enumerate();
+                specs
+                    .map(|(index, spec)| Listener::resolve(reader, &self.0, clients, index, spec))
+                    .collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        let listeners = list.iter().map(|it| Arc::clone(&it.offer)).collect();
+        Some(DeclaredListeners {
+            created,
+            list,
+            offers: Arc::new(Offers { gateway, listeners }),
+        })
+    }
+}
+
+/// The Gateway that takes a ListenerSet, or why none does. In a cluster, `None` where it is another
+/// controller's to say so.
+fn gateway_of(
+    reader: &UnitReader<'_>,
+    name: &ObjectName,
+    object: &api::ListenerSet,
+) -> Option<Result<ObjectName, Problem>> {
+    let found = object.gateway();
+    let found = found.and_then(|gateway| Some((reader.terms(&gateway)?, gateway)));
+    match found {
+        Some((terms, gateway)) => {
+            let allowed = check_allowed(reader, &gateway, terms, name);
+            Some(allowed.map(|()| gateway))
+        }
+        None => reader.is_machine().then(|| Err(orphan(object))),
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// The listeners that an object declares.
+    pub(super) fn listeners(&self, owner: &Owner) -> Option<&'a DeclaredListeners> {
+        self.ask(Fact::Listeners(owner.clone()));
+        self.tables.listeners.get(&ListenersUnit(owner.clone()))
+    }
+
+    /// What an object that is ours offers to routes.
+    pub(super) fn offers(&self, owner: &Owner) -> Option<&'a Offers> {
+        self.ask(Fact::Offers(owner.clone()));
+        let listeners = self.tables.listeners.get(&ListenersUnit(owner.clone()))?;
+        Some(&listeners.offers)
+    }
+}

@@ -1,0 +1,98 @@
+//! The kinds of units, a file each: what each reads, what it comes to, and what others see of that.
+
+mod attached;
+mod backend;
+mod backend_tls;
+mod backend_tls_status;
+mod backend_tls_target;
+mod backend_use;
+mod carried;
+mod effect;
+mod frame;
+mod gateway;
+mod gateway_status;
+mod listeners;
+mod policy;
+mod policy_target;
+mod rivals;
+mod route;
+mod service;
+mod set_status;
+mod socket;
+mod target;
+mod tokens;
+
+pub(crate) use attached::AttachedUnit;
+pub(crate) use backend::BackendUnit;
+pub(crate) use backend_tls::BackendTlsUnit;
+pub(crate) use backend_tls_status::BackendTlsStatusUnit;
+pub(crate) use backend_tls_target::BackendTlsTargetUnit;
+pub(crate) use backend_use::BackendUseUnit;
+pub(crate) use carried::CarriedUnit;
+pub(crate) use effect::EffectUnit;
+pub(crate) use frame::FrameUnit;
+pub(crate) use gateway::GatewayUnit;
+pub(crate) use gateway_status::GatewayStatusUnit;
+pub(crate) use listeners::ListenersUnit;
+pub(crate) use policy::PolicyUnit;
+pub(crate) use rivals::RivalsUnit;
+pub(crate) use route::{RouteName, RouteUnit};
+pub(crate) use service::ServiceUnit;
+pub(crate) use set_status::SetStatusUnit;
+pub(crate) use socket::SocketUnit;
+pub(crate) use target::TargetUnit;
+pub(crate) use tokens::TokensUnit;
+
+use super::unit::AnyUnit;
+use crate::api::{self, Resource as _};
+use crate::owner::Owner;
+use crate::store::Object;
+
+/// The units that are there because an object is.
+pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
+    let name = object.metadata().object_name();
+    let route = |kind| {
+        let route = RouteName {
+            kind,
+            name: name.clone(),
+        };
+        vec![RouteUnit(route.clone()).into(), AttachedUnit(route).into()]
+    };
+    match object {
+        Object::Gateway(_) => vec![
+            FrameUnit(name.clone()).into(),
+            ListenersUnit(Owner::Gateway(name.clone())).into(),
+            GatewayUnit(name.clone()).into(),
+            CarriedUnit(name.clone()).into(),
+            GatewayStatusUnit(name).into(),
+        ],
+        Object::ListenerSet(_) => vec![
+            ListenersUnit(Owner::ListenerSet(name.clone())).into(),
+            SetStatusUnit(name).into(),
+        ],
+        Object::HttpRoute(_) => route(api::HttpRoute::KIND),
+        Object::GrpcRoute(_) => route(api::GrpcRoute::KIND),
+        Object::TlsRoute(_) => route(api::TlsRoute::KIND),
+        Object::TcpRoute(_) => route(api::TcpRoute::KIND),
+        Object::UdpRoute(_) => route(api::UdpRoute::KIND),
+        Object::BackendTlsPolicy(_) => vec![
+            BackendTlsUnit(name.clone()).into(),
+            BackendTlsStatusUnit(name).into(),
+        ],
+        Object::Service(_) => vec![ServiceUnit(name).into()],
+        Object::Backend(_) => vec![
+            BackendUnit(name.clone()).into(),
+            BackendUseUnit(name).into(),
+        ],
+        Object::TrafficPolicy(_) => vec![
+            PolicyUnit(name.clone()).into(),
+            TokensUnit(name.clone()).into(),
+            EffectUnit(name).into(),
+        ],
+        Object::ReferenceGrant(_)
+        | Object::EndpointSlice(_)
+        | Object::Secret(_)
+        | Object::ConfigMap(_)
+        | Object::Namespace(_) => Vec::new(),
+    }
+}

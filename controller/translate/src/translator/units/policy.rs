@@ -1,0 +1,134 @@
+//! A `TrafficPolicy` by itself: what it says, and what its references lead to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xds::model::{ObjectName, PolicySpec, PolicyTarget};
+
+use super::TargetUnit;
+use super::policy_target::{TargetError, all_in, denied, find};
+use crate::api::{PolicyTargetReference, TrafficPolicy};
+use crate::lower::policy::lower;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::resolve::policy::{Aimed, ClaimRank, Phase, UNTIL_THEN_REFUSED, aim, deny_all};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A `TrafficPolicy` by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PolicyUnit(pub(crate) ObjectName);
+
+/// What a policy says.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ResolvedPolicy {
+    pub(crate) created: i64,
+    pub(crate) generation: i64,
+    /// Whether it speaks of tokens.
+    pub(crate) has_jwt: bool,
+    /// References that lead nowhere.
+    pub(crate) refs: Vec<Problem>,
+    /// One for each reference to a target that is ours to judge.
+    pub(crate) targets: Vec<PolicyReference>,
+    /// Targets that refuse every request, because the policy asks for tokens and a target of it
+    /// cannot be told.
+    pub(crate) denied: BTreeSet<PolicyTarget>,
+}
+
+/// A reference of a policy to a target.
+#[derive(Debug, PartialEq)]
+pub(crate) struct PolicyReference {
+    pub(crate) reference: PolicyTargetReference,
+    /// The target with what the policy says of it, or why there is none.
+    pub(crate) aimed: Result<Aimed, Problem>,
+}
+
+impl Unit for PolicyUnit {
+    type Output = ResolvedPolicy;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedPolicy> {
+        let name = &self.0;
+        let object = reader.object::<TrafficPolicy>(name)?;
+        let lowered = lower(reader, name, &object.spec);
+        let has_jwt = object.spec.jwt.is_some();
+        let namespace = &name.namespace;
+        let references = object.spec.target_refs.iter().enumerate();
+        let targets = references.filter_map(|(index, reference)| {
+            let aimed = match find(reader, namespace, reference) {
+                Err(TargetError::NotOurs) => return None,
+                Err(TargetError::Problem(problem)) => {
+                    let mut problem = problem.under(format_args!("spec.targetRefs[{index}]"));
+                    if has_jwt && !denied(reader, namespace, reference).is_empty() {
+                        problem.message += UNTIL_THEN_REFUSED;
+                    }
+                    Err(problem)
+                }
+                Ok(target) => Ok(aim(target, &lowered.spec, lowered.refusal.as_ref())),
+            };
+            let reference = reference.clone();
+            Some(PolicyReference { reference, aimed })
+        });
+        let targets = targets.collect();
+        let mut all_denied = BTreeSet::new();
+        if has_jwt {
+            let references = object.spec.target_refs.iter();
+            all_denied.extend(references.flat_map(|it| denied(reader, namespace, it)));
+            if object.spec.target_refs.is_empty() {
+                all_denied.extend(all_in(reader, namespace));
+            }
+        }
+        Some(ResolvedPolicy {
+            created: object.metadata.created(),
+            generation: object.metadata.generation,
+            has_jwt,
+            refs: lowered.refs,
+            targets,
+            denied: all_denied,
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&ResolvedPolicy>,
+        new: Option<&ResolvedPolicy>,
+        changes: &mut Changes<'_>,
+    ) {
+        changes.fact(Fact::Policy(self.0.clone()));
+        let (before, after) = (claims(&self.0, old), claims(&self.0, new));
+        for target in changes.contests.policies.replace(before, after) {
+            changes.run(TargetUnit(target));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let policies = &state.ground.store.traffic_policies;
+        policies.contains_key(&self.0)
+    }
+}
+
+type Claim = (Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>);
+
+fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<Item = Claim> {
+    let claims = policy.into_iter().flat_map(|policy| {
+        let rank = |phase| (phase, policy.created, name.clone());
+        let aimed = policy.targets.iter();
+        let aimed = aimed.filter_map(|target| target.aimed.as_ref().ok());
+        let aimed = aimed.map(move |aimed| {
+            let spec = Arc::clone(&aimed.spec);
+            (Arc::clone(&aimed.target), rank(Phase::Said), spec)
+        });
+        let denials = policy.denied.iter().map(move |target| {
+            let spec = Arc::new(deny_all());
+            (Arc::new(target.clone()), rank(Phase::Denied), spec)
+        });
+        aimed.chain(denials).collect::<Vec<_>>()
+    });
+    claims.collect::<Vec<_>>().into_iter()
+}
+
+impl<'a> UnitReader<'a> {
+    /// What a policy says by itself.
+    pub(super) fn policy(&self, name: &ObjectName) -> Option<&'a ResolvedPolicy> {
+        self.ask(Fact::Policy(name.clone()));
+        self.tables.policies.get(&PolicyUnit(name.clone()))
+    }
+}

@@ -1,0 +1,203 @@
+//! What the target references of a `TrafficPolicy` lead to.
+
+use std::sync::Arc;
+
+use xds::model::{BackendKey, ListenerKey, ObjectName, PolicyTarget, ServiceKey};
+
+use crate::api::{
+    Backend, Gateway, GrpcRoute, HttpRoute, ListenerSet, PolicyTargetReference, Resource as _,
+    Service,
+};
+use crate::owner::Owner;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::reason::Reason;
+use crate::resolve::policy_fields::Reach;
+use crate::store::Kept;
+use crate::translator::unit::UnitReader;
+
+/// Why there is no target.
+pub(super) enum TargetError {
+    /// Another controller answers for it.
+    NotOurs,
+    Problem(Problem),
+}
+
+type Found = Result<PolicyTarget, TargetError>;
+
+/// Follows a reference of a policy in `namespace`.
+pub(super) fn find(
+    reader: &UnitReader<'_>,
+    namespace: &str,
+    reference: &PolicyTargetReference,
+) -> Found {
+    let name = ObjectName::new(namespace, &reference.name);
+    let section = reference.section_name.as_deref();
+    let is = |group, kind| (&*reference.group, &*reference.kind) == (group, kind);
+    if is(Gateway::GROUP, Gateway::KIND) {
+        listeners::<Gateway>(reader, &Owner::Gateway(name), section)
+    } else if is(ListenerSet::GROUP, ListenerSet::KIND) {
+        listeners::<ListenerSet>(reader, &Owner::ListenerSet(name), section)
+    } else if is(HttpRoute::GROUP, HttpRoute::KIND) {
+        route::<HttpRoute>(reader, name, section)
+    } else if is(GrpcRoute::GROUP, GrpcRoute::KIND) {
+        route::<GrpcRoute>(reader, name, section)
+    } else if is(Service::GROUP, Service::KIND) {
+        no_section_of(section)?;
+        let target = PolicyTarget::Service(ServiceKey::new(&name));
+        let there = reader.exists::<Service>(&name);
+        there
+            .then_some(target)
+            .ok_or_else(|| not_found::<Service>(&name))
+    } else if is(Backend::GROUP, Backend::KIND) {
+        no_section_of(section)?;
+        let target = PolicyTarget::Backend(BackendKey::new(&name));
+        let there = reader.exists::<Backend>(&name);
+        there
+            .then_some(target)
+            .ok_or_else(|| not_found::<Backend>(&name))
+    } else {
+        let message = format!(
+            "kind `{}` of group `{}` is no target: use Gateway, ListenerSet, HTTPRoute, \
+             GRPCRoute, Service or Backend",
+            reference.kind, reference.group
+        );
+        let problem = Problem::new(Reason::Invalid, "kind", message);
+        Err(TargetError::Problem(problem))
+    }
+}
+
+/// The targets that refuse every request where a policy asks for tokens and this reference of it
+/// cannot be followed: the whole object where a section is missing, everything of that name where
+/// the kind is unknown, the whole namespace where there is nothing to go by. An object that does
+/// not exist has no requests to refuse.
+pub(super) fn denied(
+    reader: &UnitReader<'_>,
+    namespace: &str,
+    reference: &PolicyTargetReference,
+) -> Vec<PolicyTarget> {
+    match find(reader, namespace, reference) {
+        Err(TargetError::NotOurs) => return Vec::new(),
+        Ok(target) if Reach::Request.holds(&target) => return Vec::new(),
+        Ok(_) | Err(TargetError::Problem(_)) => {}
+    }
+    let is = |kind: &&str| reference.kind.eq_ignore_ascii_case(kind);
+    if reference.name.is_empty() || [Service::KIND, Backend::KIND].iter().any(is) {
+        return all_in(reader, namespace);
+    }
+    let name = ObjectName::new(namespace, &reference.name);
+    if let Some(kind) = REQUEST_KINDS.iter().copied().find(|kind| is(kind)) {
+        return whole(reader, kind, &name).into_iter().collect();
+    }
+    let kinds = REQUEST_KINDS.iter();
+    let named: Vec<_> = kinds
+        .filter_map(|kind| whole(reader, kind, &name))
+        .collect();
+    if named.is_empty() {
+        return all_in(reader, namespace);
+    }
+    named
+}
+
+/// Everything in a namespace that a policy about requests can aim at.
+pub(super) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarget> {
+    let namespace: Arc<str> = namespace.into();
+    reader.ask(Fact::OursIn(Arc::clone(&namespace)));
+    reader.counts.ours.at(&namespace).cloned().collect()
+}
+
+/// The object as a target, if it is ours and requests pass it.
+fn whole(reader: &UnitReader<'_>, kind: &'static str, name: &ObjectName) -> Option<PolicyTarget> {
+    match kind {
+        Gateway::KIND => {
+            let offers = reader.offers(&Owner::Gateway(name.clone()));
+            offers.map(|_| PolicyTarget::Gateway(name.clone()))
+        }
+        ListenerSet::KIND => {
+            let offers = reader.offers(&Owner::ListenerSet(name.clone()));
+            offers.map(|_| PolicyTarget::ListenerSet(name.clone()))
+        }
+        _ => reader.rule_names(kind, name).map(|_| PolicyTarget::Route {
+            kind: kind.to_owned(),
+            object: name.clone(),
+        }),
+    }
+}
+
+fn listeners<T: Kept>(reader: &UnitReader<'_>, owner: &Owner, section: Option<&str>) -> Found {
+    let name = owner.name();
+    let Some(offers) = reader.offers(owner) else {
+        return Err(absent::<T>(reader, name));
+    };
+    let Some(section) = section else {
+        return Ok(match owner {
+            Owner::Gateway(name) => PolicyTarget::Gateway(name.clone()),
+            Owner::ListenerSet(name) => PolicyTarget::ListenerSet(name.clone()),
+        });
+    };
+    if offers.listeners.iter().any(|offer| offer.name == section) {
+        let listener = ListenerKey::new(T::KIND, name, section);
+        return Ok(PolicyTarget::Listener(listener));
+    }
+    let message = format!("{} {name} has no listener `{section}`", T::KIND);
+    Err(no_section(message))
+}
+
+fn route<T: Kept>(reader: &UnitReader<'_>, object: ObjectName, section: Option<&str>) -> Found {
+    let Some(rules) = reader.rule_names(T::KIND, &object) else {
+        return Err(absent::<T>(reader, &object));
+    };
+    let kind = T::KIND.to_owned();
+    let Some(section) = section else {
+        return Ok(PolicyTarget::Route { kind, object });
+    };
+    if rules.contains(section) {
+        let rule = section.to_owned();
+        Ok(PolicyTarget::Rule { kind, object, rule })
+    } else {
+        let message = format!("{kind} {object} has no rule named `{section}`");
+        Err(no_section(message))
+    }
+}
+
+/// In a cluster, an object that is there and not ours is another controller's.
+fn absent<T: Kept>(reader: &UnitReader<'_>, name: &ObjectName) -> TargetError {
+    if !reader.exists::<T>(name) {
+        return not_found::<T>(name);
+    }
+    if !reader.is_machine() {
+        return TargetError::NotOurs;
+    }
+    let message = format!(
+        "{} {name} is not served here: see its own conditions",
+        T::KIND
+    );
+    TargetError::Problem(Problem::new(Reason::TargetNotFound, "name", message))
+}
+
+fn no_section_of(section: Option<&str>) -> Result<(), TargetError> {
+    if section.is_none() {
+        return Ok(());
+    }
+    let message = "only Gateways and routes have sections: leave it out";
+    let problem = Problem::new(Reason::Invalid, "sectionName", message);
+    Err(TargetError::Problem(problem))
+}
+
+fn not_found<T: Kept>(name: &ObjectName) -> TargetError {
+    let message = format!("{} {name} does not exist: create it", T::KIND);
+    TargetError::Problem(Problem::new(Reason::TargetNotFound, "name", message))
+}
+
+fn no_section(message: String) -> TargetError {
+    let message = message + ": use one that it has, or leave sectionName out";
+    TargetError::Problem(Problem::new(Reason::TargetNotFound, "sectionName", message))
+}
+
+/// The kinds that a policy about requests can aim at.
+const REQUEST_KINDS: [&str; 4] = [
+    Gateway::KIND,
+    ListenerSet::KIND,
+    HttpRoute::KIND,
+    GrpcRoute::KIND,
+];

@@ -1,0 +1,241 @@
+//! A route by itself: its rules, and which listeners its parents offer it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use xds::model::{Hostname, ListenerKey, ObjectName, PolicyTarget};
+
+use super::RivalsUnit;
+use crate::api::{
+    self, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind, TcpRoute, TlsRoute,
+    UdpRoute,
+};
+use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
+use crate::lower::route_object::RouteObject;
+use crate::lower::rule::Site;
+use crate::owner::Owner;
+use crate::problem::Problem;
+use crate::reader::Fact;
+use crate::reason::Reason;
+use crate::resolve::backend::Referrer;
+use crate::resolve::parent::{self, Attaching, Attachment};
+use crate::translator::contest::Age;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A route object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RouteName {
+    pub(crate) kind: &'static str,
+    pub(crate) name: ObjectName,
+}
+
+/// A route by kind and name. Comes to nothing where no parent of it is ours.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RouteUnit(pub(crate) RouteName);
+
+impl Unit for RouteUnit {
+    type Output = ResolvedRoute;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedRoute> {
+        let name = &self.0.name;
+        match self.0.kind {
+            HttpRoute::KIND => resolve::<HttpRoute>(reader, name),
+            GrpcRoute::KIND => resolve::<GrpcRoute>(reader, name),
+            TlsRoute::KIND => resolve::<TlsRoute>(reader, name),
+            TcpRoute::KIND => resolve::<TcpRoute>(reader, name),
+            _ => resolve::<UdpRoute>(reader, name),
+        }
+    }
+
+    fn publish(
+        &self,
+        old: Option<&ResolvedRoute>,
+        new: Option<&ResolvedRoute>,
+        changes: &mut Changes<'_>,
+    ) {
+        let RouteName { kind, name } = &self.0;
+        changes.fact(Fact::Route(kind, name.clone()));
+        let names = |route: Option<&ResolvedRoute>| -> Option<Vec<Option<Arc<str>>>> {
+            route.map(|route| route.rules.iter().map(|rule| rule.name.clone()).collect())
+        };
+        if names(old) != names(new) {
+            changes.fact(Fact::RuleNames(kind, name.clone()));
+        }
+        let contest = match *kind {
+            HttpRoute::KIND => &mut changes.contests.http_routes,
+            GrpcRoute::KIND => &mut changes.contests.grpc_routes,
+            _ => return,
+        };
+        let listeners = contest.replace(claims(name, old), claims(name, new));
+        for listener in listeners {
+            changes.run(RivalsUnit(listener));
+        }
+        let target = PolicyTarget::Route {
+            kind: (*kind).to_owned(),
+            object: name.clone(),
+        };
+        changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.has_route(&self.0)
+    }
+}
+
+impl State {
+    /// Whether there is such a route object.
+    pub(super) fn has_route(&self, RouteName { kind, name }: &RouteName) -> bool {
+        let store = &self.ground.store;
+        match *kind {
+            HttpRoute::KIND => store.http_routes.contains_key(name),
+            GrpcRoute::KIND => store.grpc_routes.contains_key(name),
+            TlsRoute::KIND => store.tls_routes.contains_key(name),
+            TcpRoute::KIND => store.tcp_routes.contains_key(name),
+            _ => store.udp_routes.contains_key(name),
+        }
+    }
+}
+
+fn claims(
+    name: &ObjectName,
+    route: Option<&ResolvedRoute>,
+) -> impl Iterator<Item = (ListenerKey, Age, Arc<[Hostname]>)> {
+    let route = route.filter(|route| !route.is_refused());
+    route.into_iter().flat_map(move |route| {
+        route.attachments().map(move |attachment| {
+            let hostnames = Arc::clone(&attachment.hostnames);
+            (
+                attachment.listener.clone(),
+                (route.created, name.clone()),
+                hostnames,
+            )
+        })
+    })
+}
+
+fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option<ResolvedRoute> {
+    let object = reader.object::<T>(name)?;
+    let (hostnames, refusals) = hostnames(object.hostnames());
+    let kind = RouteGroupKind {
+        group: T::GROUP.to_owned(),
+        kind: T::KIND.to_owned(),
+    };
+    let attaching = Attaching {
+        kind: &kind,
+        namespace: &name.namespace,
+        hostnames: &hostnames,
+    };
+    let references = object.parent_refs().iter().enumerate();
+    let parents = references.filter_map(|(index, reference)| {
+        let attached = attach(reader, &attaching, reference)?;
+        Some(RouteParent {
+            index,
+            reference: reference.clone(),
+            attached: attached.map_err(|problem| match &*problem.field {
+                "" => problem.under(format_args!("spec.parentRefs[{index}]")),
+                _ => problem,
+            }),
+        })
+    });
+    let parents: Vec<RouteParent> = parents.collect();
+    if parents.is_empty() {
+        return None;
+    }
+    let rules = object.rules().iter().enumerate();
+    let rules = rules.map(|(index, rule)| {
+        let site = Site {
+            reader,
+            from: Referrer::of::<T>(&name.namespace, T::CARRIES),
+            route: name,
+            index,
+        };
+        T::lower(&site, rule)
+    });
+    let metadata = object.metadata();
+    let mut route = ResolvedRoute {
+        created: metadata.created(),
+        generation: metadata.generation,
+        rules: Vec::new(),
+        refusals,
+        parents,
+        candidates: Vec::new(),
+    };
+    route.take_rules(T::KIND, name, rules.collect());
+    Some(route)
+}
+
+/// What a parent makes of a route; `None` where it is not ours to judge.
+fn attach(
+    reader: &UnitReader<'_>,
+    route: &Attaching<'_>,
+    reference: &ParentReference,
+) -> Option<Result<Vec<Attachment>, Problem>> {
+    let owner = parent::owner(reference, route.namespace);
+    let offers = owner.as_ref().and_then(|owner| reader.offers(owner));
+    let Some(offers) = offers else {
+        return unclaimed(reader, route.namespace, reference).map(Err);
+    };
+    Some(match (&offers.gateway, owner) {
+        (Ok(gateway), _) => parent::attach(reader, route, reference, gateway, &offers.listeners),
+        (Err(problem), Some(owner)) => Err(parent::not_attached(owner.name(), problem)),
+        (Err(problem), None) => Err(problem.clone()),
+    })
+}
+
+/// On one machine nobody else could answer for a parent, so the user hears of it from us.
+fn unclaimed(
+    reader: &UnitReader<'_>,
+    namespace: &str,
+    reference: &ParentReference,
+) -> Option<Problem> {
+    if !reader.is_machine() {
+        return None;
+    }
+    let message = match parent::owner(reference, namespace) {
+        Some(Owner::ListenerSet(name)) => format!("ListenerSet {name} does not exist: create it"),
+        None => format!(
+            "a route cannot attach to kind `{}` of group `{}`: refer to a Gateway or a ListenerSet",
+            reference.kind, reference.group
+        ),
+        Some(Owner::Gateway(name)) if reader.exists::<api::Gateway>(&name) => {
+            let classes = reader.options().classes.iter();
+            let classes: Vec<&str> = classes.map(String::as_str).collect();
+            format!(
+                "Gateway {name} is of a class that is not served here: make its gatewayClassName \
+                 `{}`",
+                classes.join("` or `")
+            )
+        }
+        Some(Owner::Gateway(name)) => format!("Gateway {name} does not exist: create it"),
+    };
+    Some(Problem::new(Reason::NoMatchingParent, "", message))
+}
+
+impl<'a> UnitReader<'a> {
+    /// What a route comes to by itself.
+    pub(super) fn route(&self, route: &RouteName) -> Option<&'a ResolvedRoute> {
+        self.ask(Fact::Route(route.kind, route.name.clone()));
+        self.tables.routes.get(&RouteUnit(route.clone()))
+    }
+
+    /// The names of the rules of a route that is ours.
+    pub(super) fn rule_names(
+        &self,
+        kind: &'static str,
+        name: &ObjectName,
+    ) -> Option<HashSet<&'a str>> {
+        self.ask(Fact::RuleNames(kind, name.clone()));
+        let name = name.clone();
+        let route = self
+            .tables
+            .routes
+            .get(&RouteUnit(RouteName { kind, name }))?;
+        Some(
+            route
+                .rules
+                .iter()
+                .filter_map(|rule| rule.name.as_deref())
+                .collect(),
+        )
+    }
+}

@@ -1,0 +1,49 @@
+//! A Service that something is sent to, with the workloads that serve it.
+
+use std::sync::Arc;
+
+use xds::model::{ObjectName, Resource, ServiceKey};
+
+use crate::api;
+use crate::lower::service;
+use crate::reader::Fact;
+use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
+
+/// A Service by name. Comes to nothing where nothing is sent to it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ServiceUnit(pub(crate) ObjectName);
+
+impl Unit for ServiceUnit {
+    type Output = Emitted;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Emitted> {
+        let users = reader.users(&Upstream::Service(ServiceKey::new(&self.0)));
+        if users.is_empty() {
+            return None;
+        }
+        let object = reader.object::<api::Service>(&self.0)?;
+        let (service, workloads) = service::lower(reader, &self.0, object);
+        let workloads = workloads.into_iter().map(Resource::from);
+        let resources = workloads.chain([service.into()]);
+        let resources = resources.map(|resource| (resource, Arc::clone(&users)));
+        Some(Emitted::new(resources.collect()))
+    }
+
+    fn publish(&self, old: Option<&Emitted>, new: Option<&Emitted>, changes: &mut Changes<'_>) {
+        Emitted::publish(old, new, changes.outcome);
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.services.contains_key(&self.0)
+    }
+}
+
+impl UnitReader<'_> {
+    /// The Gateways whose proxies send something to an upstream.
+    pub(super) fn users(&self, upstream: &Upstream) -> Gateways {
+        self.ask(Fact::Users(upstream.clone()));
+        self.counts.users.at(upstream).cloned().collect()
+    }
+}

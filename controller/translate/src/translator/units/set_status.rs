@@ -1,0 +1,98 @@
+//! The status of a ListenerSet.
+
+use xds::model::ObjectName;
+
+use crate::api::ListenerSet;
+use crate::owner::Owner;
+use crate::reader::Fact;
+use crate::resolve::listener::Judged;
+use crate::status::{ListenerSetStatus, Status};
+use crate::store::ObjectRef;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A ListenerSet by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SetStatusUnit(pub(crate) ObjectName);
+
+/// The status of a ListenerSet, and the Gateway that counts it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct StatusOfSet {
+    status: ListenerSetStatus,
+    counted_by: Option<ObjectName>,
+}
+
+impl Unit for SetStatusUnit {
+    type Output = StatusOfSet;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<StatusOfSet> {
+        let object = reader.object::<ListenerSet>(&self.0)?;
+        let owner = Owner::ListenerSet(self.0.clone());
+        let declared = reader.listeners(&owner)?;
+        let generation = object.metadata.generation;
+        let gateway = match &declared.offers.gateway {
+            Ok(gateway) => gateway,
+            Err(problem) => {
+                return Some(StatusOfSet {
+                    status: ListenerSetStatus::refused(generation, problem),
+                    counted_by: None,
+                });
+            }
+        };
+        let frame = reader.frame(gateway)?;
+        let listeners = reader.judged(gateway, &owner);
+        let status = ListenerSetStatus::of(generation, (gateway, frame), &listeners);
+        let counted = status.is_accepted().then(|| gateway.clone());
+        Some(StatusOfSet {
+            status,
+            counted_by: counted,
+        })
+    }
+
+    fn publish(
+        &self,
+        old: Option<&StatusOfSet>,
+        new: Option<&StatusOfSet>,
+        changes: &mut Changes<'_>,
+    ) {
+        let status = |it: Option<&StatusOfSet>| it.map(|it| it.status.clone());
+        if status(old) != status(new) {
+            let object = ObjectRef::of::<ListenerSet>(&self.0);
+            changes.status(object, status(new).map(Status::ListenerSet));
+        }
+        let counted = |it: Option<&StatusOfSet>| {
+            let gateway = it.and_then(|it| it.counted_by.clone());
+            gateway.map(|gateway| (gateway, ())).into_iter()
+        };
+        let changed = changes.counts.sets.replace(counted(old), counted(new));
+        for gateway in changed.into_keys() {
+            changes.fact(Fact::AttachedSets(gateway));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.ground.store.listener_sets.contains_key(&self.0)
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// The listeners of an object with all that is known of them, and how many routes each has.
+    pub(super) fn judged(&self, gateway: &ObjectName, owner: &Owner) -> Vec<(Judged<'a>, u32)> {
+        let listeners = self
+            .listeners(owner)
+            .map_or(&[][..], |declared| &declared.list);
+        let standings = self.standings(gateway, owner).unwrap_or_default();
+        let unusable = self.unusable(gateway, owner);
+        let listeners = listeners.iter().zip(standings).enumerate();
+        let judged = listeners.map(|(place, (listener, standing))| {
+            let judged = Judged {
+                listener,
+                standing,
+                unusable: unusable.and_then(|problems| problems.get(&place)),
+            };
+            let key = &listener.offer.key;
+            self.ask(Fact::AttachedRoutes(key.clone()));
+            (judged, self.counts.routes.total(key))
+        });
+        judged.collect()
+    }
+}

@@ -1,0 +1,53 @@
+//! A socket of a machine: which Gateway has it.
+
+use std::collections::HashMap;
+use std::num::NonZeroU16;
+
+use xds::model::Transport;
+
+use crate::reader::Fact;
+use crate::resolve::socket::{self, GatewayPort};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A socket by transport and port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SocketUnit(pub(crate) Transport, pub(crate) NonZeroU16);
+
+impl Unit for SocketUnit {
+    /// Those that do not get it, each with the one that has it.
+    type Output = HashMap<GatewayPort, GatewayPort>;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
+        let claims = reader.contests.sockets.at(&(self.0, self.1))?;
+        Some(socket::settle(claims))
+    }
+
+    fn publish(
+        &self,
+        old: Option<&Self::Output>,
+        new: Option<&Self::Output>,
+        changes: &mut Changes<'_>,
+    ) {
+        let losers = |output: Option<&Self::Output>| output.cloned().unwrap_or_default();
+        if losers(old) != losers(new) {
+            changes.fact(Fact::Socket(self.0, self.1));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.contests.sockets.at(&(self.0, self.1)).is_some()
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// Who has a socket in the place of a port of a Gateway.
+    pub(super) fn socket_holder(
+        &self,
+        (transport, number): (Transport, NonZeroU16),
+        port: &GatewayPort,
+    ) -> Option<&'a GatewayPort> {
+        self.ask(Fact::Socket(transport, number));
+        let losers = self.tables.sockets.get(&SocketUnit(transport, number))?;
+        losers.get(port)
+    }
+}

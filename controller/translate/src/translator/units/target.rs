@@ -1,0 +1,57 @@
+//! A target of traffic policies: which policy wins each field.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use xds::model::{ObjectName, PolicyTarget};
+
+use crate::reader::Fact;
+use crate::resolve::policy::{ClaimRank, Phase, Settled, settle};
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A target.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TargetUnit(pub(crate) Arc<PolicyTarget>);
+
+impl Unit for TargetUnit {
+    /// What is left of each policy.
+    type Output = BTreeMap<ClaimRank, Settled>;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
+        reader.contests.policies.at(&self.0).map(settle)
+    }
+
+    fn publish(
+        &self,
+        old: Option<&Self::Output>,
+        new: Option<&Self::Output>,
+        changes: &mut Changes<'_>,
+    ) {
+        let none = BTreeMap::new();
+        let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        let ranks = old.keys().chain(new.keys());
+        let changed = ranks.filter(|rank| old.get(*rank) != new.get(*rank));
+        let policies: BTreeSet<&ObjectName> = changed.map(|(_, _, name)| name).collect();
+        for policy in policies {
+            let target = Arc::clone(&self.0);
+            changes.fact(Fact::Settled(target, policy.clone()));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.contests.policies.at(&self.0).is_some()
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// What is left of a policy, of this age, at a target.
+    pub(super) fn settled(
+        &self,
+        target: &Arc<PolicyTarget>,
+        (phase, created, policy): (Phase, i64, &ObjectName),
+    ) -> Option<&'a Settled> {
+        self.ask(Fact::Settled(Arc::clone(target), policy.clone()));
+        let settled = self.tables.targets.get(&TargetUnit(Arc::clone(target)))?;
+        settled.get(&(phase, created, policy.clone()))
+    }
+}

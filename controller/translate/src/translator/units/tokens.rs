@@ -1,0 +1,111 @@
+//! What the keys for the tokens of a `TrafficPolicy` are fetched from, by the Gateways whose requests
+//! the policy speaks of. Services are carried for that alone, before the policies of those Services
+//! are looked at.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xds::model::{JwtPolicy, ObjectName, PolicyTarget};
+
+use crate::api::{GrpcRoute, HttpRoute, Resource as _};
+use crate::owner::Owner;
+use crate::resolve::policy::Phase;
+use crate::translator::emitted::Gateways;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
+
+/// A `TrafficPolicy` by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TokensUnit(pub(crate) ObjectName);
+
+impl Unit for TokensUnit {
+    type Output = BTreeSet<(Upstream, ObjectName)>;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
+        let policy = reader.policy(&self.0).filter(|policy| policy.has_jwt)?;
+        let mut users = BTreeSet::new();
+        for target in &policy.targets {
+            let Ok(aimed) = &target.aimed else {
+                continue;
+            };
+            let rank = (Phase::Said, policy.created, &self.0);
+            let settled = reader.settled(&aimed.target, rank);
+            let jwt = settled.and_then(|settled| settled.spec.jwt.as_ref());
+            let upstreams = jwt.into_iter().flat_map(JwtPolicy::targets);
+            let upstreams: Vec<Upstream> = upstreams.filter_map(Upstream::of).collect();
+            if upstreams.is_empty() || is_upstream(&aimed.target) {
+                continue;
+            }
+            for gateway in &*gateways(reader, &aimed.target) {
+                let upstreams = upstreams.iter().cloned();
+                users.extend(upstreams.map(|upstream| (upstream, gateway.clone())));
+            }
+        }
+        Some(users)
+    }
+
+    fn publish(
+        &self,
+        old: Option<&Self::Output>,
+        new: Option<&Self::Output>,
+        changes: &mut Changes<'_>,
+    ) {
+        let users = |output: Option<&Self::Output>| output.cloned().unwrap_or_default().into_iter();
+        changes.users(users(old), users(new));
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let policies = &state.ground.store.traffic_policies;
+        policies.contains_key(&self.0)
+    }
+}
+
+fn is_upstream(target: &PolicyTarget) -> bool {
+    matches!(target, PolicyTarget::Service(_) | PolicyTarget::Backend(_))
+}
+
+/// The Gateways by whose proxies a target is carried; none where it carries no traffic.
+pub(super) fn gateways(reader: &UnitReader<'_>, target: &PolicyTarget) -> Gateways {
+    match target {
+        PolicyTarget::Gateway(gateway) => {
+            let carried = reader.is_carried(gateway).then(|| gateway.clone());
+            carried.into_iter().collect()
+        }
+        PolicyTarget::ListenerSet(set) => {
+            let owner = Owner::ListenerSet(set.clone());
+            let gateway = gateway_of(reader, &owner);
+            let carried = gateway.filter(|gateway| reader.carries_set(gateway, set));
+            carried.cloned().into_iter().collect()
+        }
+        PolicyTarget::Listener(listener) => {
+            let Some(owner) = crate::owner::of_listener(listener) else {
+                return Gateways::default();
+            };
+            let gateway = gateway_of(reader, &owner);
+            let carried = gateway.filter(|it| reader.carries_listener(it, listener));
+            carried.cloned().into_iter().collect()
+        }
+        PolicyTarget::Route { kind, object } => of_route(reader, kind, object, None),
+        PolicyTarget::Rule { kind, object, rule } => of_route(reader, kind, object, Some(rule)),
+        PolicyTarget::Service(key) => reader.users(&Upstream::Service(key.clone())),
+        PolicyTarget::Backend(key) => reader.users(&Upstream::Backend(key.clone())),
+    }
+}
+
+fn gateway_of<'a>(reader: &UnitReader<'a>, owner: &Owner) -> Option<&'a ObjectName> {
+    reader.offers(owner)?.gateway.as_ref().ok()
+}
+
+fn of_route(
+    reader: &UnitReader<'_>,
+    kind: &str,
+    object: &ObjectName,
+    rule: Option<&String>,
+) -> Gateways {
+    let kind = [HttpRoute::KIND, GrpcRoute::KIND]
+        .into_iter()
+        .find(|it| *it == kind);
+    let carried = kind.and_then(|kind| reader.carried_route(kind, object));
+    let carried = carried.filter(|carried| rule.is_none_or(|it| carried.rules.contains(&**it)));
+    carried.map_or_else(Gateways::default, |carried| Arc::clone(&carried.gateways))
+}

@@ -1,0 +1,123 @@
+//! A translator tells what a batch of events changed, and nothing else.
+
+use jiff::Timestamp;
+use translate::admit::{Source, admit};
+use translate::status::Status;
+use translate::{Delta, Event, Object, Options, Translator};
+use xds::model::{Kind, Model};
+
+fn objects(text: &str) -> Vec<Object> {
+    let admitted = admit(&[Source::new("case.yaml", text)]);
+    assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
+    let objects = admitted.objects.into_iter();
+    objects.map(|(object, _)| object).collect()
+}
+
+fn upserts(text: &str) -> Vec<Event> {
+    objects(text).into_iter().map(Event::Upsert).collect()
+}
+
+fn changed(delta: &Delta) -> Vec<String> {
+    let resources = delta.resources.iter();
+    let resources = resources.map(|(key, resource)| match resource {
+        Some(_) => format!("+ {key}"),
+        None => format!("- {key}"),
+    });
+    resources.collect()
+}
+
+fn statuses(delta: &Delta) -> Vec<String> {
+    let statuses = delta.statuses.iter();
+    let statuses = statuses.map(|(object, status)| match status {
+        Some(_) => format!("+ {object}"),
+        None => format!("- {object}"),
+    });
+    statuses.collect()
+}
+
+fn synced(text: &str) -> (Translator, Delta) {
+    let mut translator = Translator::new(Options::machine());
+    let mut batch = upserts(text);
+    batch.push(Event::Synced);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    (translator, delta)
+}
+
+#[test]
+fn nothing_comes_out_before_every_source_has_told_what_it_has() {
+    let mut translator = Translator::new(Options::machine());
+    let before = translator.apply(upserts(GATEWAY), Timestamp::UNIX_EPOCH);
+    assert_eq!(before, Delta::default());
+    let after = translator.apply(vec![Event::Synced], Timestamp::UNIX_EPOCH);
+    let bind = "+ Bind `tcp/8080/default/gw`";
+    let listener = "+ Listener `Gateway/default/gw/http`";
+    assert_eq!(changed(&after), [bind, listener]);
+}
+
+#[test]
+fn one_route_changes_one_resource_and_the_statuses_that_speak_of_it() {
+    let (mut translator, _) = synced(GATEWAY);
+    let delta = translator.apply(upserts(ROUTE), Timestamp::UNIX_EPOCH);
+    let route = "Route `HTTPRoute/default/web/0/Gateway/default/gw/http`";
+    assert_eq!(changed(&delta), [format!("+ {route}")]);
+    let of_both = ["+ Gateway default/gw", "+ HTTPRoute default/web"];
+    assert_eq!(statuses(&delta), of_both);
+
+    let again = translator.apply(upserts(ROUTE), Timestamp::UNIX_EPOCH);
+    assert!(again.is_empty(), "{again:?}");
+
+    let edited = upserts(&ROUTE.replace("https", "http"));
+    let delta = translator.apply(edited, Timestamp::UNIX_EPOCH);
+    assert_eq!(changed(&delta), [format!("+ {route}")]);
+    assert_eq!(statuses(&delta), [""; 0]);
+
+    let gone = Event::Delete(objects(ROUTE)[0].object_ref());
+    let delta = translator.apply(vec![gone], Timestamp::UNIX_EPOCH);
+    assert_eq!(changed(&delta), [format!("- {route}")]);
+    let of_both = ["+ Gateway default/gw", "- HTTPRoute default/web"];
+    assert_eq!(statuses(&delta), of_both);
+}
+
+#[test]
+fn another_generation_changes_the_status_alone() {
+    let (mut translator, _) = synced(&format!("{GATEWAY}---{ROUTE}"));
+    let edited = ROUTE.replace("name: web}", "name: web, generation: 2}");
+    let delta = translator.apply(upserts(&edited), Timestamp::UNIX_EPOCH);
+    assert_eq!(changed(&delta), [""; 0]);
+    let [(_, Some(Status::Route(status)))] = &*delta.statuses else {
+        panic!("{:?}", delta.statuses);
+    };
+    assert_eq!(status.parents[0].conditions[0].observed_generation, 2);
+}
+
+#[test]
+fn deltas_add_up_to_the_model() {
+    let (mut translator, delta) = synced(GATEWAY);
+    let mut model = Model::default();
+    model.apply(delta.resources);
+    model.apply(
+        translator
+            .apply(upserts(ROUTE), Timestamp::UNIX_EPOCH)
+            .resources,
+    );
+    let kinds: Vec<Kind> = model.resources().map(|it| it.kind()).collect();
+    assert_eq!(kinds, [Kind::Bind, Kind::Listener, Kind::Route]);
+}
+
+const GATEWAY: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: gw}
+spec:
+  gatewayClassName: gateway
+  listeners: [{name: http, port: 8080, protocol: HTTP}]
+";
+
+const ROUTE: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: web}
+spec:
+  parentRefs: [{name: gw, sectionName: http}]
+  rules: [{filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]
+";

@@ -1,0 +1,456 @@
+//! Moves one message body from one channel to another, in whichever framing the other side needs.
+//!
+//! One buffer, one read or one send under way: a receiver that takes nothing stops the sender. The
+//! payload stays where it was read; framing is written around it. The rest of a long body goes from
+//! socket to socket, where nobody has to see it.
+
+use std::time::{Duration, Instant};
+
+use crate::channel::Channel;
+use crate::http::h1::BodyError;
+use crate::http::h1::body::{BodyDecoder, Decoded};
+use crate::http::h1::encode;
+use crate::http::head::Framing;
+use crate::limits::{BYTES_PER_POLL, CLIENT_LOOK};
+use crate::memory::Buffer;
+use crate::net::{CancelHandle, Pipes, Stream};
+use crate::shard::deadline::{Deadline, Expiry};
+
+mod splice;
+
+/// How a body is delimited on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outward {
+    /// As it is: by its length, or by the end of the connection.
+    Plain,
+    /// In chunks.
+    Chunked,
+}
+
+impl Outward {
+    /// How a body goes out over a socket whose head says that it is `framing`.
+    pub(crate) fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::Chunked => Self::Chunked,
+            Framing::Empty | Framing::Length(_) | Framing::UntilClose => Self::Plain,
+        }
+    }
+}
+
+/// Whether a read can be ended from our side, other than by ending the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// It ends with bytes, or with the connection.
+    ToTheEnd,
+    /// `Deadline::cancel_read` ends it too; that costs some bookkeeping per read.
+    Cancelable,
+    /// It ends also where the receiver is found to have left.
+    WhileWanted,
+}
+
+/// One side of a relay.
+#[derive(Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) stream: &'a Channel,
+    pub(crate) deadline: &'a Deadline,
+    /// For how long it may give nothing, or take too little.
+    pub(crate) idle: Option<Duration>,
+    /// When everything has to be over, whatever still moves.
+    pub(crate) until: Option<Instant>,
+}
+
+impl<'a> Side<'a> {
+    /// A side that may take all the time it wants.
+    pub(crate) fn of(stream: &'a Channel, deadline: &'a Deadline) -> Self {
+        Self {
+            stream,
+            deadline,
+            idle: None,
+            until: None,
+        }
+    }
+
+    /// Sets the deadline of the next write: its receiver may take its time, as long as it takes enough.
+    pub(crate) fn arm_write(&self) {
+        self.deadline.arm_write(self.idle, self.left());
+    }
+
+    fn left(&self) -> Option<Duration> {
+        let until = self.until?;
+        Some(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Sets the deadline of the next operation.
+    pub(crate) fn arm(&self, expiry: Expiry) {
+        let left = self.left();
+        let after = match (self.idle, left) {
+            (Some(idle), Some(left)) => Some(idle.min(left)),
+            (idle, left) => idle.or(left),
+        };
+        self.deadline.arm(after, expiry);
+    }
+}
+
+/// Why a body did not arrive.
+#[derive(Debug)]
+pub(crate) enum RelayError {
+    /// The sender broke off, or ended too early.
+    SenderGone,
+    /// The sender gave nothing for too long.
+    SenderStalled,
+    /// The sender's framing is wrong.
+    Malformed(BodyError),
+    /// More bytes than the limit.
+    TooLarge,
+    /// The sender is slower than the least rate.
+    TooSlow,
+    /// The receiver broke off.
+    ReceiverGone,
+    /// The receiver took too little for too long.
+    ReceiverStalled,
+    /// Ended from our side, by the reader's canceller.
+    Canceled,
+}
+
+/// A body on its way.
+pub(crate) struct Relay<'a> {
+    pub(crate) from: Side<'a>,
+    pub(crate) to: Side<'a>,
+    pub(crate) outward: Outward,
+    /// Bytes that the body may have.
+    pub(crate) limit: Option<u64>,
+    /// Least bytes a second, judged after the first idle time; 0 asks for nothing.
+    pub(crate) min_rate: u32,
+    /// Whether a read can be ended from our side.
+    pub(crate) reads: Reads,
+    /// What a long body may pass through that nobody taps, if both its sockets are used for nothing
+    /// else meanwhile.
+    pub(crate) pipes: Option<&'a Pipes>,
+}
+
+/// What of a body comes behind a piece of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    /// Nothing: it is done.
+    Nothing,
+    /// More, some time.
+    Later,
+    /// More, which is sent at once by another way.
+    AtOnce,
+}
+
+/// What a relay has moved so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moved {
+    /// Payload bytes.
+    pub(crate) payload: u64,
+}
+
+/// The front of a buffer as it was sent: our framing, payload, our framing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Segment {
+    /// Bytes that we wrote in front of the payload.
+    pub(crate) front: usize,
+    /// Bytes of payload.
+    pub(crate) payload: usize,
+    /// Bytes that are done with, `front` included.
+    pub(crate) consumed: usize,
+}
+
+/// Sees every payload byte of a body as it passes.
+pub(crate) trait Tap {
+    /// The next payload bytes.
+    fn payload(&mut self, bytes: &[u8]);
+}
+
+/// Nobody looks.
+impl Tap for () {
+    fn payload(&mut self, _bytes: &[u8]) {}
+}
+
+impl Relay<'_> {
+    /// Decodes what came of a body with its head, and what has come behind that in the meantime unless
+    /// it is to go another way.
+    ///
+    /// # Errors
+    /// The body's framing is broken.
+    pub(crate) fn first(
+        &self,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+    ) -> Result<Decoded, BodyError> {
+        if self.bypass(decoder, buffer.len()).is_none() {
+            self.from.stream.read_on(buffer);
+        }
+        decoder.decode(buffer.filled_mut())
+    }
+
+    /// Sends the rest of a body as it comes; `first` is what was decoded at the front of `buffer`.
+    /// What `out` holds goes first, and `out` ends empty. Bytes behind the body's end stay in
+    /// `buffer`.
+    pub(crate) async fn run(
+        &self,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+        first: Decoded,
+        moved: &mut Moved,
+        tap: &mut dyn Tap,
+    ) -> Result<(), RelayError> {
+        let started = (self.min_rate > 0).then(Instant::now);
+        // One for all reads: a cancellation between two of them ends the next one.
+        let handle = (self.reads == Reads::Cancelable).then(|| self.from.deadline.cancel_handle());
+        let mut piece = first;
+        let mut since_turn = 0;
+        loop {
+            tap.payload(
+                buffer
+                    .filled()
+                    .get(piece.payload.clone())
+                    .unwrap_or_default(),
+            );
+            let done = piece.done;
+            if let Some(bypass) = self.bypass(decoder, 0) {
+                since_turn += self
+                    .send_past(bypass, out, buffer, decoder, piece, moved)
+                    .await?;
+                if decoder.is_done() {
+                    return Ok(());
+                }
+            } else {
+                let (segment, sent) = self.send(out, buffer, decoder, piece, moved).await;
+                // Whoever looked has it: it is not sent from here again.
+                buffer.consume(segment.consumed);
+                sent?;
+                if done {
+                    return Ok(());
+                }
+                since_turn += segment.consumed;
+            }
+            if since_turn >= BYTES_PER_POLL {
+                since_turn = 0;
+                self.from.deadline.give_way().await;
+                self.check_time()?;
+            }
+            buffer.make_room();
+            piece = if self.fill(buffer, handle.clone(), decoder).await? == 0 {
+                decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
+                self.from.stream.hand_over_trailers(decoder);
+                Decoded {
+                    payload: 0..0,
+                    consumed: 0,
+                    done: true,
+                }
+            } else {
+                self.check_rate(started, moved.payload)?;
+                decoder
+                    .decode(buffer.filled_mut())
+                    .map_err(RelayError::Malformed)?
+            };
+        }
+    }
+
+    /// Sends what `out` holds and the payload at the front of `buffer`, in one piece where our
+    /// framing fits into the room around it. Consumes nothing that was not framing, so that the
+    /// payload can be sent again.
+    pub(crate) fn send(
+        &self,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &BodyDecoder,
+        piece: Decoded,
+        moved: &mut Moved,
+    ) -> impl Future<Output = (Segment, Result<(), RelayError>)> {
+        let behind = if piece.done {
+            Behind::Nothing
+        } else {
+            Behind::Later
+        };
+        self.send_before(behind, out, buffer, decoder, piece, moved)
+    }
+
+    async fn send_before(
+        &self,
+        behind: Behind,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &BodyDecoder,
+        piece: Decoded,
+        moved: &mut Moved,
+    ) -> (Segment, Result<(), RelayError>) {
+        let payload = piece.payload.len();
+        let mut segment = Segment {
+            front: 0,
+            payload,
+            consumed: piece.consumed,
+        };
+        if payload > 0 {
+            buffer.consume(piece.payload.start);
+            segment.consumed -= piece.payload.start;
+        }
+        let sent = self
+            .send_framed(behind, out, buffer, decoder, &mut segment, moved)
+            .await;
+        (segment, sent)
+    }
+
+    async fn send_framed(
+        &self,
+        behind: Behind,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &BodyDecoder,
+        segment: &mut Segment,
+        moved: &mut Moved,
+    ) -> Result<(), RelayError> {
+        self.count(segment.payload, decoder, moved)?;
+        let socket = match self.to.stream {
+            Channel::Socket(socket) => socket,
+            Channel::H2(stream) => {
+                let payload = buffer.filled().get(..segment.payload).unwrap_or_default();
+                let end = (behind == Behind::Nothing).then(|| decoder.trailers());
+                self.to.arm_write();
+                let sent = Box::pin(stream.send(payload, end)).await;
+                self.to.deadline.disarm();
+                return sent.map_err(|_| self.receiver_failure());
+            }
+        };
+        let ends_in_chunk = self.outward == Outward::Chunked && behind == Behind::Nothing;
+        if segment.payload == 0 && behind != Behind::AtOnce {
+            // What is all ours goes from where it was written: the buffer may be cold.
+            if ends_in_chunk {
+                encode::last_chunk(out, decoder.trailers());
+            }
+            return self.send_alone(socket, out).await;
+        }
+        if self.outward == Outward::Chunked {
+            debug_assert!(segment.payload > 0, "an empty chunk would be the last");
+            encode::chunk_head(out, segment.payload);
+        }
+        if buffer.prepend(out) {
+            segment.front = out.len();
+            segment.consumed += out.len();
+            out.clear();
+        } else {
+            self.send_alone(socket, out).await?;
+        }
+        let mut end = segment.front + segment.payload;
+        if self.outward == Outward::Chunked {
+            out.extend_from_slice(encode::CHUNK_END);
+            if ends_in_chunk {
+                encode::last_chunk(out, decoder.trailers());
+            }
+            if buffer.put_behind(end, &mut segment.consumed, out) {
+                end += out.len();
+                out.clear();
+            }
+        }
+        if end > 0 {
+            let ahead = match behind {
+                Behind::Nothing | Behind::Later => 0,
+                Behind::AtOnce => socket.send_ahead(buffer.filled().get(..end).unwrap_or_default()),
+            };
+            self.to.arm_write();
+            let sent = socket.write(buffer, ahead..end).await;
+            self.to.deadline.disarm();
+            sent.map_err(|_| self.receiver_failure())?;
+        }
+        self.send_alone(socket, out).await
+    }
+
+    async fn send_alone(&self, socket: &Stream, out: &mut Vec<u8>) -> Result<(), RelayError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.to.arm_write();
+        let sent = socket.write_vec(out).await;
+        self.to.deadline.disarm();
+        out.clear();
+        sent.map_err(|_| self.receiver_failure())
+    }
+
+    async fn fill(
+        &self,
+        buffer: &mut Buffer,
+        handle: Option<CancelHandle>,
+        decoder: &BodyDecoder,
+    ) -> Result<usize, RelayError> {
+        // An answer can still go to a sender that gave nothing for too long.
+        self.from.arm(Expiry::StopReading);
+        let stream = self.from.stream;
+        let watched = self.reads == Reads::WhileWanted;
+        if watched {
+            let watch = Expiry::Watch {
+                other: stream.cutoff(),
+                again: CLIENT_LOOK,
+            };
+            self.to.deadline.arm(Some(CLIENT_LOOK), watch);
+        }
+        let read = match handle {
+            Some(handle) => stream.read_until_canceled(buffer, handle).await,
+            None if self.bypass(decoder, 0).is_some() => stream.read_some(buffer).await,
+            None => stream.read(buffer).await,
+        };
+        self.from.deadline.disarm();
+        if watched {
+            self.to.deadline.disarm();
+            if self.to.deadline.expired() {
+                return Err(RelayError::ReceiverGone);
+            }
+        }
+        if self.from.deadline.expired() {
+            return Err(RelayError::SenderStalled);
+        }
+        read.map_err(|error| match error.raw_os_error() {
+            Some(libc::ECANCELED) => RelayError::Canceled,
+            _ => RelayError::SenderGone,
+        })
+    }
+
+    /// A body that announces more than the limit is not read up to it.
+    fn count(
+        &self,
+        payload: usize,
+        decoder: &BodyDecoder,
+        moved: &mut Moved,
+    ) -> Result<(), RelayError> {
+        moved.payload = moved.payload.saturating_add(payload as u64);
+        let announced = moved.payload.saturating_add(decoder.announced());
+        match self.limit {
+            Some(limit) if announced > limit => Err(RelayError::TooLarge),
+            _ => Ok(()),
+        }
+    }
+
+    /// No deadline of an operation ends what never has to wait.
+    fn check_time(&self) -> Result<(), RelayError> {
+        match self.from.until {
+            Some(until) if Instant::now() >= until => Err(RelayError::SenderStalled),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_rate(&self, started: Option<Instant>, payload: u64) -> Result<(), RelayError> {
+        let Some(elapsed) = started.map(|started| started.elapsed()) else {
+            return Ok(());
+        };
+        let grace = self.from.idle.unwrap_or_default();
+        let least = u64::from(self.min_rate).saturating_mul(elapsed.as_secs());
+        if elapsed > grace && payload < least {
+            Err(RelayError::TooSlow)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn receiver_failure(&self) -> RelayError {
+        if self.to.deadline.expired() {
+            RelayError::ReceiverStalled
+        } else {
+            RelayError::ReceiverGone
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

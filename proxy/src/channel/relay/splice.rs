@@ -1,0 +1,124 @@
+//! The rest of a long body, from socket to socket.
+
+use std::io::ErrorKind;
+
+use crate::http::h1::body::{BodyDecoder, Decoded};
+use crate::limits::{
+    BUFFER_BYTES, SPLICE_AFTER, SPLICE_BYTES_PER_POLL, SPLICE_FROM, SPLICE_PIPE_BYTES,
+};
+use crate::memory::Buffer;
+use crate::net::{Pipe, Pipes, Stream, Unblocked};
+
+use super::{Behind, Moved, Outward, Relay, RelayError};
+
+/// A way for bytes that does not lead through our memory.
+pub(super) struct Bypass<'a> {
+    pipes: &'a Pipes,
+    from: &'a Stream,
+    to: &'a Stream,
+}
+
+impl<'a> Relay<'a> {
+    /// The way past our memory, if so much of the body is left, besides the `held` bytes that are in
+    /// it, that this is worth it.
+    pub(super) fn bypass(&self, decoder: &BodyDecoder, held: usize) -> Option<Bypass<'a>> {
+        let pipes = self.pipes?;
+        let is_long = decoder.remaining()? >= SPLICE_FROM.saturating_add(held as u64);
+        let is_free = self.outward == Outward::Plain && self.min_rate == 0;
+        let plain = |socket: &&Stream| is_long && is_free && socket.is_plain();
+        Some(Bypass {
+            pipes,
+            from: self.from.stream.as_socket().filter(plain)?,
+            to: self.to.stream.as_socket().filter(plain)?,
+        })
+    }
+
+    /// As [`Relay::send`], and sends what has come of the body behind that. What has yet to come is
+    /// for a read to wait for: it gets past urgent data, and splice(2) does not. How many bytes went
+    /// since others had their turn.
+    pub(super) async fn send_past(
+        &self,
+        bypass: Bypass<'_>,
+        out: &mut Vec<u8>,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+        piece: Decoded,
+        moved: &mut Moved,
+    ) -> Result<usize, RelayError> {
+        let Bypass { pipes, from, to } = bypass;
+        let unblocked = [from, to].map(|socket| Unblocked::begin(socket.fd()));
+        let free = unblocked.iter().all(Result::is_ok);
+        let mut pipe = free.then(|| pipes.take()).flatten();
+        let room = room(*moved).saturating_sub(buffer.len());
+        let filled = pipe.as_mut().map(|pipe| fill(pipe, room, from, decoder));
+        let behind = match filled {
+            None | Some(0) => Behind::Later,
+            Some(_) => Behind::AtOnce,
+        };
+        let (segment, sent) = self
+            .send_before(behind, out, buffer, decoder, piece, moved)
+            .await;
+        buffer.consume(segment.consumed);
+        sent?;
+        let mut passed = segment.consumed;
+        if let Some(mut pipe) = pipe {
+            passed += self.pass(&mut pipe, from, to, decoder, moved).await?;
+            pipes.put(pipe);
+        }
+        Ok(passed)
+    }
+
+    /// Empties the pipe, and fills it again for as long as there is something to come. How many bytes
+    /// that was since others had their turn.
+    async fn pass(
+        &self,
+        pipe: &mut Pipe,
+        from: &Stream,
+        to: &Stream,
+        decoder: &mut BodyDecoder,
+        moved: &mut Moved,
+    ) -> Result<usize, RelayError> {
+        let mut since_turn = 0;
+        loop {
+            while !pipe.is_empty() {
+                match pipe.empty(to.fd()) {
+                    Ok(count) => moved.payload = moved.payload.saturating_add(count as u64),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        self.to.arm_write();
+                        let ready = to.writable().await;
+                        self.to.deadline.disarm();
+                        ready.map_err(|_| self.receiver_failure())?;
+                    }
+                    Err(_) => return Err(self.receiver_failure()),
+                }
+            }
+            if since_turn >= SPLICE_BYTES_PER_POLL {
+                since_turn = 0;
+                self.from.deadline.wait_a_turn().await;
+                self.check_time()?;
+            }
+            match fill(pipe, room(*moved), from, decoder) {
+                0 => return Ok(since_turn),
+                count => since_turn += count,
+            }
+        }
+    }
+}
+
+/// Bytes of a body that may be held while its receiver takes nothing.
+fn room(moved: Moved) -> usize {
+    if moved.payload < SPLICE_AFTER {
+        BUFFER_BYTES
+    } else {
+        SPLICE_PIPE_BYTES.unsigned_abs() as usize
+    }
+}
+
+/// Takes what has come of the body, and no more than there is room for: how much. An end and an error
+/// are for the read that comes next.
+fn fill(pipe: &mut Pipe, room: usize, from: &Stream, decoder: &mut BodyDecoder) -> usize {
+    let most = decoder.remaining().unwrap_or_default().min(room as u64);
+    let count = pipe.fill(from.fd(), most).unwrap_or_default();
+    decoder.skip(count);
+    count
+}

@@ -1,0 +1,190 @@
+//! A body whose sender and receiver are always ready.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use monoio::io::AsyncReadRentExt;
+use monoio::time::TimeDriver;
+use monoio::{LegacyDriver, Runtime, RuntimeBuilder};
+
+use super::{Moved, Outward, Reads, Relay, RelayError, Side};
+use crate::channel::Channel;
+use crate::http::h1::body::{BodyDecoder, Decoded};
+use crate::http::head::Framing;
+use crate::limits::{BUFFER_BYTES, BYTES_PER_POLL, SPLICE_BYTES_PER_POLL};
+use crate::machine::driver::Waits;
+use crate::net::Stream;
+use crate::shard::deadline::Deadline;
+use crate::shard::turn::Turns;
+use crate::shard::{Shard, ShardOptions};
+
+fn shard(turns: Rc<Turns>) -> Rc<Shard> {
+    let options = ShardOptions::alone();
+    Rc::new(Shard::new(options, Waits::ForReadiness, turns))
+}
+
+fn ours(stream: UnixStream) -> Stream {
+    stream.set_nonblocking(true).expect("our own socket");
+    Stream::unix(monoio::net::UnixStream::from_std(stream).expect("a runtime"))
+}
+
+async fn relay_all(
+    shard: &Rc<Shard>,
+    from: Stream,
+    to: Stream,
+    body: &Body,
+) -> Result<(), RelayError> {
+    let deadlines = [from.fd(), to.fd()].map(|fd| Deadline::new(shard, fd));
+    let (from, to) = (Channel::from(from), Channel::from(to));
+    let relay = Relay {
+        from: Side {
+            until: body.until,
+            ..Side::of(&from, &deadlines[0])
+        },
+        to: Side::of(&to, &deadlines[1]),
+        outward: Outward::Plain,
+        limit: None,
+        min_rate: 0,
+        reads: Reads::ToTheEnd,
+        pipes: body.pipes.then_some(&shard.pipes),
+    };
+    let (mut out, mut buffer) = (Vec::new(), shard.buffers.take());
+    let mut decoder = BodyDecoder::new(Framing::Length(body.length as u64));
+    let (first, mut moved, mut tap) = (Decoded::default(), Moved::default(), ());
+    relay
+        .run(
+            &mut out,
+            &mut buffer,
+            &mut decoder,
+            first,
+            &mut moved,
+            &mut tap,
+        )
+        .await
+}
+
+/// Reads until nothing comes for a moment, then until the end.
+fn reads_in_two_parts(mut stream: UnixStream, most: usize, pause: impl FnOnce()) -> (usize, usize) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut total = 0;
+    let moment = Some(Duration::from_millis(300));
+    stream.set_read_timeout(moment).expect("our own socket");
+    let first = loop {
+        match stream.read(&mut buffer) {
+            Ok(count) => total += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break total,
+            Err(error) => panic!("{error}"),
+        }
+        assert!(total <= 2 * most, "{total} bytes in one turn");
+    };
+    pause();
+    stream.set_read_timeout(None).expect("our own socket");
+    let rest = stream.read_to_end(&mut Vec::new()).expect("the rest");
+    (first, first + rest)
+}
+
+/// A body, and how much of it may pass in one turn.
+struct Body {
+    length: usize,
+    pipes: bool,
+    most: usize,
+    until: Option<Instant>,
+}
+
+impl Body {
+    fn through_buffers() -> Self {
+        Self {
+            length: 4 * BYTES_PER_POLL,
+            pipes: false,
+            most: BYTES_PER_POLL,
+            until: None,
+        }
+    }
+
+    fn through_a_pipe() -> Self {
+        Self {
+            length: 4 * SPLICE_BYTES_PER_POLL,
+            pipes: true,
+            most: SPLICE_BYTES_PER_POLL,
+            until: None,
+        }
+    }
+}
+
+#[test]
+fn a_body_gives_way_to_other_connections_now_and_then() {
+    gives_way(&Body::through_buffers());
+}
+
+#[test]
+fn a_body_that_passes_through_a_pipe_gives_way_too() {
+    gives_way(&Body::through_a_pipe());
+}
+
+#[test]
+fn a_body_whose_time_is_over_ends_although_it_never_waits() {
+    for body in [Body::through_buffers(), Body::through_a_pipe()] {
+        let (mut sender, from) = UnixStream::pair().expect("descriptors");
+        let (to, mut receiver) = UnixStream::pair().expect("descriptors");
+        let length = body.length;
+        let sending = thread::spawn(move || sender.write_all(&vec![7; length]));
+        let receiving = thread::spawn(move || receiver.read_to_end(&mut Vec::new()));
+        let over = Body {
+            until: Some(Instant::now()),
+            ..body
+        };
+        // Nobody turns the wheel here, so no deadline fires.
+        let ended = epoll().block_on(async {
+            let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+            let shard = shard(Rc::clone(&turns));
+            monoio::spawn(turns.answer(ringing));
+            relay_all(&shard, ours(from), ours(to), &over).await
+        });
+        assert!(matches!(ended, Err(RelayError::SenderStalled)), "{ended:?}");
+        sending
+            .join()
+            .expect("no panic")
+            .expect_err("nobody reads on");
+        let passed = receiving.join().expect("no panic").expect("an end");
+        assert!(passed < length, "{passed} bytes");
+    }
+}
+
+fn epoll() -> Runtime<TimeDriver<LegacyDriver>> {
+    RuntimeBuilder::<LegacyDriver>::new()
+        .enable_timer()
+        .build()
+        .expect("epoll")
+}
+
+fn gives_way(body: &Body) {
+    let (length, most) = (body.length, body.most);
+    let (mut sender, from) = UnixStream::pair().expect("descriptors");
+    let (to, receiver) = UnixStream::pair().expect("descriptors");
+    let (mut tells, told) = UnixStream::pair().expect("descriptors");
+    let sending = thread::spawn(move || sender.write_all(&vec![7; length]));
+    let receiving = thread::spawn(move || {
+        let pause = || tells.write_all(&[1]).expect("it is awaited");
+        reads_in_two_parts(receiver, most, pause)
+    });
+    epoll().block_on(async {
+        let (turns, ringing) = Turns::new(Waits::ForReadiness).expect("descriptors");
+        let shard = shard(Rc::clone(&turns));
+        told.set_nonblocking(true).expect("our own socket");
+        let mut told = monoio::net::UnixStream::from_std(told).expect("a runtime");
+        monoio::spawn(async move {
+            // Until the receiver says so, nobody's turn ever comes.
+            told.read_exact(vec![0]).await.0.expect("the receiver");
+            turns.answer(ringing).await
+        });
+        let relayed = relay_all(&shard, ours(from), ours(to), body).await;
+        relayed.expect("both ends stay to the end");
+    });
+    sending.join().expect("no panic").expect("all is read");
+    let (first, all) = receiving.join().expect("no panic");
+    assert!(first >= BYTES_PER_POLL, "{first} bytes, then a turn");
+    assert_eq!(all, length);
+}

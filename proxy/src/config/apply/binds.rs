@@ -1,0 +1,132 @@
+//! Tells the supervisor which binds to have, and the user which ones it could not get.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::time::Instant;
+
+use tracing::{error, info};
+
+use super::{BindRequest, Binder, Locate};
+use crate::config::Snapshot;
+use crate::config::in_force::BindDown;
+use crate::limits::BIND_RETRY;
+
+/// The binds of the configuration in force.
+pub(super) struct Binds {
+    binder: Binder,
+    wanted: Vec<BindRequest>,
+    /// Those that could not be had at the last try, with what was said of them.
+    failed: BTreeMap<u32, String>,
+    /// Whether any could be had: without one at the start, there is no other try.
+    served: bool,
+    last_try: Instant,
+}
+
+impl Binds {
+    pub(super) fn new(binder: Binder) -> Self {
+        Self {
+            binder,
+            wanted: Vec::new(),
+            failed: BTreeMap::new(),
+            served: false,
+            last_try: Instant::now(),
+        }
+    }
+
+    /// Asks for the binds of a snapshot, which is published already.
+    pub(super) fn want(&mut self, snapshot: &Snapshot, locate: Locate<'_>) {
+        let binds = (0..).zip(&snapshot.binds);
+        let wanted = binds.filter_map(|(id, bind)| {
+            let bind = bind.as_ref()?;
+            Some(BindRequest {
+                id,
+                key: bind.key.clone(),
+                transport: bind.transport,
+                address: bind.address,
+            })
+        });
+        self.wanted = wanted.collect();
+        self.ask(locate);
+    }
+
+    /// Asks for all of them, and says what is new about those that could not be had.
+    pub(super) fn ask(&mut self, locate: Locate<'_>) {
+        self.last_try = Instant::now();
+        let mut failed = BTreeMap::new();
+        let errors = (self.binder)(self.wanted.clone());
+        self.served |= errors.len() < self.wanted.len();
+        let next = if self.served {
+            "; it is tried again"
+        } else {
+            ""
+        };
+        for (id, error) in errors {
+            let mut wanted = self.wanted.iter();
+            let Some(request) = wanted.find(|request| request.id == id) else {
+                continue;
+            };
+            let BindRequest { key, address, .. } = request;
+            let text = explain(&error);
+            if self.failed.get(&id) != Some(&text) {
+                error!(%address, listener = locate(key), "cannot listen on {address}: {text}{next}");
+            }
+            failed.insert(id, text);
+        }
+        for request in &self.wanted {
+            if self.failed.contains_key(&request.id) && !failed.contains_key(&request.id) {
+                info!(address = %request.address, "listening now");
+            }
+        }
+        self.failed = failed;
+    }
+
+    /// When to ask again, if any could not be had.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        (!self.failed.is_empty()).then(|| self.last_try + BIND_RETRY)
+    }
+
+    /// How many are listened on.
+    pub(super) fn up(&self) -> usize {
+        self.wanted.len() - self.failed.len()
+    }
+
+    /// Those that are not, and why.
+    pub(super) fn down(&self) -> Vec<BindDown> {
+        let failed = self.wanted.iter().filter_map(|request| {
+            let reason = self.failed.get(&request.id)?;
+            Some(BindDown {
+                id: request.id,
+                key: request.key.clone(),
+                address: request.address,
+                reason: reason.clone(),
+            })
+        });
+        failed.collect()
+    }
+
+    /// Why none is listened on.
+    pub(super) fn why_none(&self) -> String {
+        match self.failed.iter().next() {
+            Some((_, text)) => format!("{text} (more in the messages above)"),
+            None => "the files have no Gateway with a listener that can be served; if there is \
+                     one, the messages above say what is wrong with it"
+                .to_owned(),
+        }
+    }
+}
+
+/// What happened, and what to do.
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "this user may not use ports below 1024: run with \
+             --port-offset 8000 to add 8000 to them, or give the process CAP_NET_BIND_SERVICE"
+            .to_owned(),
+        ErrorKind::AddrInUse => "another process has the port: stop it, or change the listener's \
+             port"
+            .to_owned(),
+        ErrorKind::AddrNotAvailable => "this machine does not have the address: correct the \
+             Gateway's spec.addresses, or leave them out"
+            .to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,291 @@
+//! Puts changes of the model in force, whichever source they come from.
+//!
+//! The way of a change: names of hosts that are new are looked up, what it is about is compiled,
+//! keys that it needs are fetched, the snapshot is published, and the supervisor is told which binds
+//! to have. What is due without a change of the source (names, keys, binds that failed) is done here
+//! too.
+
+mod binds;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::{JoinError, JoinSet};
+use tracing::{error, info};
+use xds::model::{BindKey, Change, Hostname, Transport};
+
+use self::binds::Binds;
+use super::Published;
+use super::compile::{CompileOptions, Compiler};
+use super::dns::{Answer, LookupError, Names, Resolver};
+use super::in_force::InForce;
+use super::jwks::Fetcher;
+use super::publish::Publisher;
+use crate::limits::SNAPSHOT_SWEEP;
+
+/// A bind that the supervisor is to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BindRequest {
+    /// Its id in the snapshots.
+    pub id: u32,
+    /// Its key.
+    pub key: BindKey,
+    /// For connections or for datagrams.
+    pub transport: Transport,
+    /// Where to listen.
+    pub address: SocketAddr,
+}
+
+/// Takes the binds to have, all of them: those that are new are to be listened on, and those that
+/// are missing no longer. Returns the ids of those that it could not listen on, and why; they are
+/// asked for again.
+pub type Binder = Box<dyn FnMut(Vec<BindRequest>) -> Vec<(u32, io::Error)> + Send>;
+
+/// What a source has to say of the configuration.
+#[derive(Debug)]
+pub(super) struct Update {
+    /// What changed.
+    pub(super) changes: Vec<Change>,
+    /// Conditions of objects that are not as they should be.
+    pub(super) problems: usize,
+    /// When the source took notice.
+    pub(super) begun: Instant,
+}
+
+/// Tells where a bind stands in a source, for messages.
+pub(super) type Locate<'a> = &'a dyn Fn(&BindKey) -> String;
+
+/// Something that is due without a change of the source.
+#[derive(Debug)]
+pub(super) enum Event {
+    Answer(Result<Lookup, JoinError>),
+    Keys,
+    Time,
+}
+
+type Lookup = (Hostname, Result<Answer, LookupError>);
+
+/// The one writer of what is in force.
+pub(super) struct Applier {
+    names: Names,
+    resolver: Resolver,
+    lookups: JoinSet<Lookup>,
+    keys: Fetcher,
+    compiler: Compiler,
+    options: CompileOptions,
+    published: Published,
+    publisher: Publisher,
+    binds: Binds,
+    in_force: InForce,
+    /// Changes that are not in force yet.
+    pending: Vec<Change>,
+    problems: usize,
+    swept: Instant,
+}
+
+impl Applier {
+    pub(super) fn new(
+        options: CompileOptions,
+        in_force: InForce,
+        published: Published,
+        binder: Binder,
+        resolver: Resolver,
+    ) -> Self {
+        let (keys, wake) = Fetcher::new();
+        Self {
+            names: Names::default(),
+            resolver,
+            lookups: JoinSet::new(),
+            keys,
+            compiler: Compiler::woken_by(wake),
+            options,
+            publisher: Publisher::new(Published::clone(&published)),
+            published,
+            binds: Binds::new(binder),
+            in_force,
+            pending: Vec::new(),
+            problems: 0,
+            swept: Instant::now(),
+        }
+    }
+
+    /// Puts an update in force. Waits for the answers for names that are new in it, but for so long
+    /// at most. What comes later is a change of its own; until then a backend of that name answers
+    /// 503.
+    pub(super) async fn update(&mut self, update: Update, patience: Duration, locate: Locate<'_>) {
+        self.compiler.take(&update.changes);
+        if self.resolve_new(patience).await {
+            self.compiler.names_changed();
+        }
+        let Update {
+            changes,
+            problems,
+            begun,
+        } = update;
+        self.pending.extend(changes);
+        self.problems = problems;
+        self.put_in_force(begun, locate).await;
+    }
+
+    /// Waits for the next thing that is due. May be dropped and called again.
+    pub(super) async fn event(&mut self) -> Event {
+        let wake = self.wake_at();
+        tokio::select! {
+            Some(lookup) = self.lookups.join_next() => Event::Answer(lookup),
+            () = self.keys.changed() => Event::Keys,
+            () = sleep_until(wake) => Event::Time,
+        }
+    }
+
+    /// Does what is due.
+    pub(super) async fn handle(&mut self, event: Event, locate: Locate<'_>) {
+        match event {
+            Event::Answer(lookup) => self.take_answers(lookup, locate).await,
+            Event::Keys => {}
+            Event::Time => self.on_time(locate),
+        }
+    }
+
+    /// Asks for the binds again.
+    pub(super) fn ask_for_binds(&mut self, locate: Locate<'_>) {
+        self.binds.ask(locate);
+        self.note_binds();
+    }
+
+    /// How many binds are listened on.
+    pub(super) fn up(&self) -> usize {
+        self.binds.up()
+    }
+
+    /// Why none is listened on.
+    pub(super) fn why_none(&self) -> String {
+        self.binds.why_none()
+    }
+
+    /// Compiles what changed, fetches the keys that are new in it, publishes it, and only then opens
+    /// and closes binds: no connection meets a snapshot that does not know it.
+    async fn put_in_force(&mut self, begun: Instant, locate: Locate<'_>) {
+        let resolved = self.names.resolved();
+        let snapshot = self.compiler.snapshot(resolved, &self.options);
+        let remote = self.compiler.remote_keys();
+        self.keys.want(remote, &snapshot, &self.resolver).await;
+        self.publisher.publish(snapshot);
+        let snapshot = self.published.load_full();
+        let changes = std::mem::take(&mut self.pending);
+        self.in_force
+            .tell(changes, Arc::clone(&snapshot), self.problems);
+        self.binds.want(&snapshot, locate);
+        self.note_binds();
+        let model = self.compiler.model();
+        info!(
+            version = snapshot.version,
+            listeners = model.listeners.len(),
+            binds = self.binds.up(),
+            rules = model.routes.len(),
+            backends = snapshot.clusters.len(),
+            endpoints = snapshot.endpoints,
+            problems = self.problems,
+            milliseconds = begun.elapsed().as_millis(),
+            "configuration applied"
+        );
+        self.sweep();
+    }
+
+    /// Asks for the names that are new, and waits for their answers. Returns whether any came.
+    async fn resolve_new(&mut self, patience: Duration) -> bool {
+        self.names.want(self.compiler.model(), Instant::now());
+        self.look_up();
+        let mut changed = false;
+        let deadline = tokio::time::Instant::now() + patience;
+        while !self.names.settled() {
+            let Ok(Some(lookup)) =
+                tokio::time::timeout_at(deadline, self.lookups.join_next()).await
+            else {
+                break;
+            };
+            changed |= self.take_answer(lookup);
+        }
+        changed
+    }
+
+    fn look_up(&mut self) {
+        let due = self.names.take_due(Instant::now());
+        if !due.is_empty() {
+            self.resolver.refresh();
+        }
+        for name in due {
+            let resolver = self.resolver.clone();
+            self.lookups.spawn(async move {
+                let answer = resolver.lookup(&name).await;
+                (name, answer)
+            });
+        }
+    }
+
+    /// Takes an answer and those that came with it, and applies them if they change anything.
+    async fn take_answers(&mut self, first: Result<Lookup, JoinError>, locate: Locate<'_>) {
+        let begun = Instant::now();
+        let mut changed = self.take_answer(first);
+        while let Some(lookup) = self.lookups.try_join_next() {
+            changed |= self.take_answer(lookup);
+        }
+        if changed {
+            self.compiler.names_changed();
+            self.put_in_force(begun, locate).await;
+        }
+    }
+
+    fn take_answer(&mut self, lookup: Result<Lookup, JoinError>) -> bool {
+        match lookup {
+            Ok((name, answer)) => self.names.take(&name, answer, Instant::now()),
+            Err(error) => {
+                error!(%error, "a DNS look-up panicked; please report it");
+                false
+            }
+        }
+    }
+
+    fn note_binds(&self) {
+        self.in_force.tried(self.binds.up(), self.binds.down());
+    }
+
+    fn sweep(&mut self) {
+        self.swept = Instant::now();
+        let oldest = self.publisher.sweep();
+        self.compiler.release(oldest);
+    }
+
+    /// When something is due at a time known.
+    fn wake_at(&self) -> Option<Instant> {
+        let sweep = self.publisher.waits().then(|| self.swept + SNAPSHOT_SWEEP);
+        let times = [
+            self.names.next_due(),
+            self.keys.next_due(),
+            self.binds.retry_at(),
+            sweep,
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    fn on_time(&mut self, locate: Locate<'_>) {
+        self.look_up();
+        self.keys.fetch_due(&self.published.load(), &self.resolver);
+        let now = Instant::now();
+        if self.binds.retry_at().is_some_and(|at| at <= now) {
+            self.ask_for_binds(locate);
+        }
+        if self.publisher.waits() && self.swept + SNAPSHOT_SWEEP <= now {
+            self.sweep();
+        }
+    }
+}
+
+/// Until a time; for ever where there is none.
+pub(super) async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,149 @@
+//! A table that shares with its copies what they have in common: copying one of 40 000 entries and
+//! changing an entry costs 650 reference counts, and finding an entry one pointer more than in a
+//! vector.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Entries by number; numbers without an entry are skipped.
+pub struct Chunked<T> {
+    chunks: Vec<Arc<Chunk<T>>>,
+    count: usize,
+}
+
+type Chunk<T> = [Option<Arc<T>>; CHUNK];
+
+/// Entries of a chunk: what a change copies of the table's end, where a copy of the table copies one
+/// pointer each chunk.
+const CHUNK: usize = 64;
+
+impl<T> Chunked<T> {
+    /// The entry of a number.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, number: usize) -> Option<&T> {
+        self.shared(number).map(Arc::as_ref)
+    }
+
+    /// The entry of a number, to be kept.
+    #[must_use]
+    #[inline]
+    pub fn shared(&self, number: usize) -> Option<&Arc<T>> {
+        self.chunks.get(number / CHUNK)?[number % CHUNK].as_ref()
+    }
+
+    /// Puts an entry in place of another, or takes it out.
+    pub fn set(&mut self, number: usize, entry: Option<Arc<T>>) {
+        let chunk = number / CHUNK;
+        while self.chunks.len() <= chunk {
+            self.chunks.push(Arc::new([const { None }; CHUNK]));
+        }
+        let place = &mut Arc::make_mut(&mut self.chunks[chunk])[number % CHUNK];
+        self.count += usize::from(entry.is_some());
+        self.count -= usize::from(place.is_some());
+        *place = entry;
+    }
+
+    /// The entries, by number.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.entries().map(|(_, entry)| entry)
+    }
+
+    /// The entries and their numbers.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, &T)> {
+        let places = self.chunks.iter().flat_map(|chunk| chunk.iter());
+        let entries = places.enumerate();
+        entries.filter_map(|(number, place)| Some((number, place.as_deref()?)))
+    }
+
+    /// The entry with the lowest number.
+    #[must_use]
+    pub fn first(&self) -> Option<&T> {
+        self.iter().next()
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl<T> Clone for Chunked<T> {
+    fn clone(&self) -> Self {
+        Self {
+            chunks: self.chunks.clone(),
+            count: self.count,
+        }
+    }
+}
+
+impl<T> Default for Chunked<T> {
+    fn default() -> Self {
+        Self {
+            chunks: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Chunked<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.entries()).finish()
+    }
+}
+
+impl<T> FromIterator<Arc<T>> for Chunked<T> {
+    fn from_iter<I: IntoIterator<Item = Arc<T>>>(entries: I) -> Self {
+        let mut table = Self::default();
+        for (number, entry) in entries.into_iter().enumerate() {
+            table.set(number, Some(entry));
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(numbers: &[usize]) -> Chunked<usize> {
+        let mut table = Chunked::default();
+        for number in numbers {
+            table.set(*number, Some(Arc::new(*number)));
+        }
+        table
+    }
+
+    #[test]
+    fn entries_are_found_replaced_and_taken_out() {
+        let mut table = table(&[0, 63, 64, 500]);
+        assert_eq!(table.len(), 4);
+        assert_eq!(table.get(63), Some(&63));
+        assert_eq!(table.get(65), None);
+        assert_eq!(table.get(100_000), None);
+        table.set(64, Some(Arc::new(1)));
+        table.set(0, None);
+        table.set(1, None);
+        assert_eq!((table.len(), table.first()), (3, Some(&63)));
+        let entries: Vec<_> = table.entries().collect();
+        assert_eq!(entries, [(63, &63), (64, &1), (500, &500)]);
+    }
+
+    #[test]
+    fn a_copy_shares_all_but_what_changed() {
+        let old = table(&(0..200).collect::<Vec<_>>());
+        let mut new = old.clone();
+        new.set(70, Some(Arc::new(7)));
+        assert_eq!((old.get(70), new.get(70)), (Some(&70), Some(&7)));
+        let shared = old.chunks.iter().zip(&new.chunks);
+        let shared: Vec<bool> = shared.map(|(a, b)| Arc::ptr_eq(a, b)).collect();
+        assert_eq!(shared, [true, false, true, true]);
+    }
+}

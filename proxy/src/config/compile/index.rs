@@ -1,0 +1,115 @@
+//! What of a model hangs on what: from a resource to those that have to be compiled with it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use xds::model::{
+    BindKey, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
+};
+
+/// Children by their parent, whether or not that is there.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    listeners: HashMap<BindKey, BTreeSet<ListenerKey>>,
+    routes: HashMap<ListenerKey, BTreeSet<RouteKey>>,
+    /// Routes by the key of a service or backend that they name.
+    users: HashMap<Arc<str>, BTreeSet<RouteKey>>,
+    workloads: HashMap<ServiceKey, BTreeSet<WorkloadKey>>,
+}
+
+impl Index {
+    /// Notes a resource.
+    pub(super) fn add(&mut self, resource: &Resource) {
+        match resource {
+            Resource::Listener(it) => add(&mut self.listeners, &it.bind, &it.key),
+            Resource::Route(it) => {
+                add(&mut self.routes, &it.listener, &it.key);
+                for target in targets(it) {
+                    add(&mut self.users, &target, &it.key);
+                }
+            }
+            Resource::Workload(it) => {
+                for serves in &it.serves {
+                    add(&mut self.workloads, &serves.service, &it.key);
+                }
+            }
+            Resource::Bind(_)
+            | Resource::Service(_)
+            | Resource::Backend(_)
+            | Resource::Policy(_) => {}
+        }
+    }
+
+    /// Forgets a resource.
+    pub(super) fn remove(&mut self, resource: &Resource) {
+        match resource {
+            Resource::Listener(it) => remove(&mut self.listeners, &it.bind, &it.key),
+            Resource::Route(it) => {
+                remove(&mut self.routes, &it.listener, &it.key);
+                for target in targets(it) {
+                    remove(&mut self.users, &target, &it.key);
+                }
+            }
+            Resource::Workload(it) => {
+                for serves in &it.serves {
+                    remove(&mut self.workloads, &serves.service, &it.key);
+                }
+            }
+            Resource::Bind(_)
+            | Resource::Service(_)
+            | Resource::Backend(_)
+            | Resource::Policy(_) => {}
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.listeners.is_empty()
+            && self.routes.is_empty()
+            && self.users.is_empty()
+            && self.workloads.is_empty()
+    }
+
+    pub(super) fn listeners_of(&self, bind: &BindKey) -> impl Iterator<Item = &ListenerKey> {
+        self.listeners.get(bind).into_iter().flatten()
+    }
+
+    pub(super) fn routes_of(&self, listener: &ListenerKey) -> impl Iterator<Item = &RouteKey> {
+        self.routes.get(listener).into_iter().flatten()
+    }
+
+    pub(super) fn users_of(&self, target: &str) -> impl Iterator<Item = &RouteKey> {
+        self.users.get(target).into_iter().flatten()
+    }
+
+    pub(super) fn workloads_of(&self, service: &ServiceKey) -> impl Iterator<Item = &WorkloadKey> {
+        self.workloads.get(service).into_iter().flatten()
+    }
+}
+
+/// The keys of the services and backends that a route names.
+fn targets(route: &Route) -> impl Iterator<Item = Arc<str>> {
+    route.rule.targets().filter_map(|target| match target {
+        Target::Service { service, .. } => Some(service.to_shared()),
+        Target::Backend(backend) => Some(backend.to_shared()),
+        Target::Invalid { .. } => None,
+    })
+}
+
+fn add<K: Eq + Hash + Clone, C: Ord + Clone>(
+    map: &mut HashMap<K, BTreeSet<C>>,
+    parent: &K,
+    child: &C,
+) {
+    map.entry(parent.clone()).or_default().insert(child.clone());
+}
+
+fn remove<K: Eq + Hash, C: Ord>(map: &mut HashMap<K, BTreeSet<C>>, parent: &K, child: &C) {
+    if let Some(children) = map.get_mut(parent) {
+        children.remove(child);
+        if children.is_empty() {
+            map.remove(parent);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The endpoints of a service, compiled for selection: by weight, in constant time, and by the
+//! identity in a session token.
+
+use std::num::NonZeroU32;
+
+use rand::{Rng, RngExt};
+use ring::digest;
+use xds::model::{Ejection, Health};
+
+use crate::names::Interned;
+
+/// An endpoint of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointRef {
+    /// Its id.
+    pub id: Interned,
+    /// Its share relative to the others.
+    pub weight: NonZeroU32,
+}
+
+/// The endpoints of a service that can take requests, compiled with their snapshot.
+#[derive(Debug)]
+pub struct EndpointSet {
+    service: Interned,
+    ejection: Ejection,
+    serving: Box<[EndpointRef]>,
+    draw: Draw,
+    /// Average weight, to compare loads by.
+    mean_weight: f64,
+    /// All endpoints that a session may name, by identity; those that drain keep their sessions.
+    identities: Box<[(Identity, Interned)]>,
+}
+
+impl EndpointSet {
+    /// Compiles a service's endpoints. Draining ones are used where none is ready (KEP-1669); those
+    /// that are not ready never.
+    #[must_use]
+    pub fn new(
+        service: Interned,
+        ejection: Ejection,
+        endpoints: &[(EndpointRef, Health, Identity)],
+    ) -> Self {
+        let of = |wanted: Health| -> Box<[EndpointRef]> {
+            let with = endpoints.iter().filter(|(_, health, _)| *health == wanted);
+            with.map(|(endpoint, ..)| *endpoint).collect()
+        };
+        let ready = of(Health::Ready);
+        let serving = if ready.is_empty() {
+            of(Health::Draining)
+        } else {
+            ready
+        };
+        let weights: Vec<u32> = serving.iter().map(|e| e.weight.get()).collect();
+        let draw = Draw::new(&weights);
+        let named = endpoints.iter().filter(|(_, h, _)| *h != Health::NotReady);
+        let mut identities: Box<[_]> = named.map(|(e, _, identity)| (*identity, e.id)).collect();
+        identities.sort_unstable();
+        Self {
+            service,
+            ejection,
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "an average of weights need not be exact"
+            )]
+            mean_weight: draw.total as f64 / serving.len().max(1) as f64,
+            serving,
+            draw,
+            identities,
+        }
+    }
+
+    /// The service it belongs to.
+    #[must_use]
+    pub fn service(&self) -> Interned {
+        self.service
+    }
+
+    /// When its endpoints are put aside.
+    #[must_use]
+    pub fn ejection(&self) -> &Ejection {
+        &self.ejection
+    }
+
+    /// The endpoints that requests are spread over.
+    #[must_use]
+    pub fn serving(&self) -> &[EndpointRef] {
+        &self.serving
+    }
+
+    /// Draws positions of those by weight.
+    pub(crate) fn draw(&self) -> &Draw {
+        &self.draw
+    }
+
+    /// Their average weight.
+    pub(crate) fn mean_weight(&self) -> f64 {
+        self.mean_weight
+    }
+
+    /// The endpoint that a session names, unless it is gone.
+    #[must_use]
+    pub fn find(&self, identity: Identity) -> Option<Interned> {
+        let found = self.identities.binary_search_by_key(&identity, |e| e.0);
+        found
+            .ok()
+            .and_then(|at| self.identities.get(at))
+            .map(|e| e.1)
+    }
+}
+
+/// A name for an endpoint that holds on every replica and across restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Identity(pub(crate) [u8; Self::BYTES]);
+
+impl Identity {
+    pub(crate) const BYTES: usize = 16;
+
+    /// The identity of an address (`10.0.0.1:8080`) that serves a backend (its key).
+    #[must_use]
+    pub fn new(backend: &str, address: &str) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(backend.as_bytes());
+        // Neither keys nor addresses contain it, so no two pairs read the same.
+        context.update(b"\0");
+        context.update(address.as_bytes());
+        let mut identity = [0; Self::BYTES];
+        for (byte, hashed) in identity.iter_mut().zip(context.finish().as_ref()) {
+            *byte = *hashed;
+        }
+        Self(identity)
+    }
+}
+
+/// Draws positions by weight, exactly and independently.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draw {
+    /// Sums of the weights up to each position; none where all weights are equal.
+    sums: Box<[u64]>,
+    len: u32,
+    total: u64,
+}
+
+impl Draw {
+    /// Compiles weights; those of 0 are never drawn.
+    #[must_use]
+    pub fn new(weights: &[u32]) -> Self {
+        let total = weights.iter().map(|w| u64::from(*w)).sum();
+        let equal = weights.windows(2).all(|pair| pair[0] == pair[1]);
+        let sums = weights.iter().scan(0, |sum: &mut u64, weight| {
+            *sum += u64::from(*weight);
+            Some(*sum)
+        });
+        Self {
+            sums: if equal {
+                Box::default()
+            } else {
+                sums.collect()
+            },
+            len: u32::try_from(weights.len()).unwrap_or(u32::MAX),
+            total,
+        }
+    }
+
+    /// Draws a position; `None` where every weight is 0 or there is none.
+    pub fn draw(&self, rng: &mut impl Rng) -> Option<usize> {
+        match (self.total, self.len) {
+            (0, _) => None,
+            (_, 1) => Some(0),
+            (_, len) if self.sums.is_empty() => Some(rng.random_range(0..len) as usize),
+            (total, _) => {
+                let at = rng.random_range(0..total);
+                Some(self.sums.partition_point(|sum| *sum <= at))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+
+    use super::Draw;
+
+    #[test]
+    fn backends_get_exactly_their_weights() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        for weights in [
+            &[1, 1][..],
+            &[70, 30],
+            &[9, 0, 1],
+            &[5],
+            &[1_000_000, 1_000_000, 2_000_000],
+        ] {
+            let draw = Draw::new(weights);
+            let mut counts = vec![0_u32; weights.len()];
+            for _ in 0..20_000 {
+                counts[draw.draw(&mut rng).expect("not all are 0")] += 1;
+            }
+            let total: f64 = weights.iter().copied().map(f64::from).sum();
+            for (count, weight) in counts.iter().zip(weights) {
+                let off = f64::from(*count) / 20_000.0 - f64::from(*weight) / total;
+                assert!(off.abs() < 0.02, "{weights:?}: {counts:?}");
+                assert!(*weight > 0 || *count == 0, "weight 0 gets nothing");
+            }
+        }
+        assert_eq!(Draw::new(&[0, 0]).draw(&mut rng), None);
+        assert_eq!(Draw::new(&[]).draw(&mut rng), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! Answers of our own, and the one of a bind that is gone.
+
+use std::io;
+use std::time::SystemTime;
+
+use http::StatusCode;
+
+use crate::channel::Channel;
+use crate::failure::FailureKind;
+use crate::http::h1::Asked;
+use crate::http::h1::encode::{Answer, Persist, field};
+use crate::http::h2;
+use crate::http::head::Version;
+use crate::limits::Limits;
+use crate::shard::Shard;
+use crate::shard::deadline::Expiry;
+
+use super::{Client, Next};
+
+/// Answers whoever sends a request to a bind that is gone: nobody's policy holds for it any more.
+pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
+    let kind = FailureKind::NoListener;
+    shard.counters.refused.count(kind);
+    tracing::debug!(client = %client.hop.address(), "turned a request away: its bind is gone");
+    let (mut lines, mut out) = (Vec::new(), Vec::new());
+    write_date(&mut lines);
+    let answer = Answer {
+        status: StatusCode::NOT_FOUND,
+        asked: Asked::Other,
+        client: Version::Http11,
+        persist: Persist::Close,
+        append: &lines,
+        body: kind.text().as_bytes(),
+    };
+    let timeout = Limits::default().write_idle_timeout;
+    client.deadline.arm(timeout, Expiry::Disconnect);
+    match send(client, &answer, &mut out).await {
+        Ok(()) => Next::Linger,
+        Err(_) => Next::Close,
+    }
+}
+
+/// Sends an answer in what the client speaks; `out` lends its memory.
+pub(crate) async fn send(
+    client: &Client,
+    answer: &Answer<'_>,
+    out: &mut Vec<u8>,
+) -> io::Result<()> {
+    match &client.stream {
+        Channel::Socket(socket) => {
+            out.clear();
+            answer.encode(out);
+            socket.write_vec(out).await
+        }
+        Channel::H2(stream) => {
+            let (head, body) = h2::encode::answer(answer);
+            stream.put_response(head);
+            Box::pin(stream.send(body, Some(b""))).await
+        }
+    }
+}
+
+/// Appends the Date of an answer that is our own (RFC 9110 section 6.6.1).
+pub(crate) fn write_date(lines: &mut Vec<u8>) {
+    let date = httpdate::HttpDate::from(SystemTime::now());
+    field(lines, b"Date", date.to_string().as_bytes());
+}

@@ -1,0 +1,89 @@
+//! Selects a backend of a rule by weight, and an endpoint of the backend by load balancing, for
+//! requests, mirrored requests, connections and datagrams alike.
+
+use std::time::Instant;
+
+use xds::model::InvalidBackend;
+
+use crate::config::{Cluster, ClusterIndex, Draw, Endpoint, L4Backend, RuleBackend, Snapshot};
+use crate::failure::{Failure, FailureKind};
+use crate::names::Interned;
+use crate::shard::Shard;
+use crate::trace::Tracer;
+use crate::upstream::Upstreams;
+use crate::upstream::health::Booking;
+
+/// A backend's share of a rule.
+pub(crate) trait Share {
+    /// Where it goes.
+    fn cluster(&self) -> Result<ClusterIndex, InvalidBackend>;
+
+    /// What an invalid reference names.
+    fn unresolved(&self) -> Option<&str>;
+}
+
+impl Share for RuleBackend {
+    fn cluster(&self) -> Result<ClusterIndex, InvalidBackend> {
+        self.cluster
+    }
+
+    fn unresolved(&self) -> Option<&str> {
+        self.unresolved.as_deref()
+    }
+}
+
+impl Share for L4Backend {
+    fn cluster(&self) -> Result<ClusterIndex, InvalidBackend> {
+        self.cluster
+    }
+
+    fn unresolved(&self) -> Option<&str> {
+        self.unresolved.as_deref()
+    }
+}
+
+/// Draws a backend by weight, of a rule of this snapshot. A rule without backends fails, and so does
+/// the share of one that does not resolve (Gateway API, `HTTPRouteRule.backendRefs`).
+pub(crate) fn draw<'a, S: Share>(
+    shard: &Shard,
+    snapshot: &'a Snapshot,
+    (draw, backends): (&Draw, &'a [S]),
+    trace: Option<&Tracer>,
+) -> Result<(&'a S, &'a Cluster), Failure> {
+    let drawn = shard.with_rng(|rng| draw.draw(rng));
+    let backend = drawn.and_then(|at| backends.get(at));
+    let backend = backend.ok_or(FailureKind::NoValidBackend)?;
+    let index = backend.cluster().map_err(|why| {
+        if let Some(trace) = trace {
+            trace.unresolved(backend.unresolved(), why);
+        }
+        FailureKind::NoValidBackend
+    })?;
+    Ok((backend, snapshot.cluster(index)))
+}
+
+/// Selects an endpoint, preferably one that was not tried yet, and books the attempt: the pinned
+/// endpoint, or the one that load balancing chooses.
+pub(crate) fn choose<'a>(
+    upstreams: &Upstreams,
+    cluster: &'a Cluster,
+    pinned: Option<&'a Endpoint>,
+    tried: &mut Vec<Interned>,
+    trace: Option<&mut Tracer>,
+    now: Instant,
+) -> Result<(&'a Endpoint, Booking), Failure> {
+    let states = &upstreams.endpoints;
+    let endpoint = pinned.or_else(|| {
+        let choose = |rng: &mut _| states.choose(&cluster.set, tried, now, rng);
+        cluster.endpoint(upstreams.shard.with_rng(choose)?)
+    });
+    if let Some(trace) = trace {
+        trace.endpoint(states, cluster, endpoint, tried);
+        if endpoint.is_some() {
+            trace.attempt();
+        }
+    }
+    let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
+    tried.push(endpoint.id);
+    Ok((endpoint, states.start(&cluster.set, endpoint.id)))
+}

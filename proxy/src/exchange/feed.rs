@@ -1,0 +1,123 @@
+//! Bytes of a request on their way to a mirror, bounded in number.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+
+use crate::http::h1::encode;
+use crate::limits::{MAX_HEAD_BYTES, MIRROR_BYTES};
+
+/// The request's end of a mirror.
+pub(crate) struct Feed {
+    shared: Rc<Copied>,
+    chunked: bool,
+}
+
+/// What of a request was copied and not sent yet.
+#[derive(Default)]
+pub(crate) struct Copied {
+    /// What was not sent yet.
+    pub(crate) pending: RefCell<Vec<u8>>,
+    state: Cell<State>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    /// More of the request may come.
+    #[default]
+    Open,
+    /// It is complete.
+    Complete,
+    /// It will never be.
+    GivenUp,
+}
+
+impl Feed {
+    /// Feeds a copy, in chunks where it is to be framed.
+    pub(crate) fn new(copied: &Rc<Copied>, chunked: bool) -> Self {
+        Self {
+            shared: Rc::clone(copied),
+            chunked,
+        }
+    }
+
+    /// The next payload bytes.
+    pub(crate) fn more(&mut self, payload: &[u8]) {
+        if payload.is_empty() || self.shared.state.get() != State::Open {
+            return;
+        }
+        let mut pending = self.shared.pending.borrow_mut();
+        if pending.len() + payload.len() > MIRROR_BYTES + HEAD_BYTES {
+            drop(pending);
+            return self.end_as(State::GivenUp);
+        }
+        if self.chunked {
+            encode::chunk_head(&mut pending, payload.len());
+        }
+        pending.extend_from_slice(payload);
+        if self.chunked {
+            pending.extend_from_slice(encode::CHUNK_END);
+        }
+        drop(pending);
+        self.shared.wake();
+    }
+
+    /// The whole body.
+    pub(crate) fn all(&mut self, payload: &[u8]) {
+        self.more(payload);
+        self.end();
+    }
+
+    /// The body's end.
+    pub(crate) fn end(&mut self) {
+        if self.chunked {
+            encode::last_chunk(&mut self.shared.pending.borrow_mut(), b"");
+        }
+        self.end_as(State::Complete);
+    }
+
+    fn end_as(&self, state: State) {
+        if self.shared.state.get() == State::Open {
+            self.shared.state.set(state);
+        }
+        self.shared.wake();
+    }
+}
+
+impl Drop for Feed {
+    /// A request that breaks off takes its mirrors with it.
+    fn drop(&mut self) {
+        self.end_as(State::GivenUp);
+    }
+}
+
+/// A mirror buffers a request's head beside its body.
+const HEAD_BYTES: usize = MAX_HEAD_BYTES as usize;
+
+impl Copied {
+    fn wake(&self) {
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether the request will never be complete.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.state.get() == State::GivenUp
+    }
+
+    /// Waits for bytes; without any, the request is at its end.
+    pub(crate) async fn next(&self, bytes: &mut Vec<u8>) {
+        poll_fn(|context| {
+            std::mem::swap(bytes, &mut self.pending.borrow_mut());
+            if !bytes.is_empty() || self.state.get() != State::Open {
+                return Poll::Ready(());
+            }
+            *self.waker.borrow_mut() = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}

@@ -1,0 +1,242 @@
+//! Working memory of one request, kept from request to request so that none of them allocates.
+
+use std::time::Duration;
+
+use crate::config::Bind;
+use crate::failure::Failure;
+use crate::http::authority::MAX_HOST_BYTES;
+use crate::http::grpc;
+use crate::http::h1::Asked;
+use crate::http::h1::body::BodyDecoder;
+use crate::http::head::{Framing, Outline, RequestHead, ResponseHead, Span, Version};
+use crate::http::known::Known;
+use crate::limits::SPARE_BUFFERS;
+use crate::memory::Shelf;
+use crate::names::Interned;
+use crate::policy::normalise::{HostBuffer, Target, normalise_host, normalise_target};
+
+/// Working memory of one request.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The request as it came.
+    pub(crate) received: Received,
+    /// Host and target in their normal form, where they came in another.
+    pub(crate) normal: Normal,
+    /// What is made of it.
+    pub(crate) work: Work,
+}
+
+/// A request's head; it does not change while the request is served.
+#[derive(Default)]
+pub(crate) struct Received {
+    /// Its bytes, which `head` points into.
+    pub(crate) bytes: Vec<u8>,
+    /// What they say.
+    pub(crate) head: RequestHead,
+}
+
+impl Received {
+    /// Keeps the bytes of the head just parsed: the room that they took is written over.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Keeps what can be told of a head that is refused, without the user and password that a URL
+    /// or a Host may name: it is told to logs.
+    pub(crate) fn keep_outline(&mut self, outline: &Outline<'_>) {
+        self.bytes.clear();
+        let mut fields = std::mem::take(&mut self.head.fields);
+        fields.clear();
+        self.head = RequestHead {
+            method: self.write(outline.method),
+            target: self.write(without_user(outline.target)),
+            authority: self.write(without_user(outline.host)),
+            version: outline.version,
+            fields,
+            ..RequestHead::default()
+        };
+    }
+
+    /// Writes some text down; none where it lies beyond what a span can say.
+    fn write(&mut self, text: &[u8]) -> Span {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(text);
+        Span::new(start, self.bytes.len()).unwrap_or_default()
+    }
+
+    /// The method.
+    pub(crate) fn method(&self) -> &[u8] {
+        self.head.method.of(&self.bytes)
+    }
+
+    /// Host and port as they came.
+    pub(crate) fn authority(&self) -> &[u8] {
+        self.head.authority.of(&self.bytes)
+    }
+
+    /// What a response's meaning depends on.
+    pub(crate) fn asked(&self) -> Asked {
+        match (self.method(), self.head.upgrade) {
+            (b"HEAD", _) => Asked::Head,
+            (_, Some(_)) => Asked::Upgrade,
+            _ => Asked::Other,
+        }
+    }
+
+    /// Whether it is a call of gRPC.
+    pub(crate) fn is_grpc(&self) -> bool {
+        let content_type = self.head.fields.value(Known::ContentType, &self.bytes);
+        content_type.is_some_and(grpc::is_grpc)
+    }
+
+    /// Whether it asks for a tunnel as HTTP/2 does (RFC 8441).
+    pub(crate) fn is_extended_connect(&self) -> bool {
+        self.head.upgrade.is_some() && self.head.version == Version::Http2
+    }
+
+    /// For how long its caller waits, where it says so.
+    pub(crate) fn grpc_timeout(&self) -> Option<Duration> {
+        let timeout = self.head.fields.value(Known::GrpcTimeout, &self.bytes)?;
+        grpc::parse_timeout(timeout)
+    }
+
+    /// The value of a field that the proxy has no name of its own for.
+    pub(crate) fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.head.fields.iter();
+        let found = fields.find(|field| field.name.of(&self.bytes).eq_ignore_ascii_case(name));
+        found.map(|field| field.value.of(&self.bytes))
+    }
+
+    /// Whether it has content that its method gives no meaning to (RFC 9110 sections 9.3.1, 9.3.2
+    /// and 9.3.5). An origin that does not read it may take it for another request, and its answer
+    /// to that for the answer to whatever comes next on the connection.
+    pub(crate) fn has_undefined_content(&self) -> bool {
+        !matches!(self.head.framing, Framing::Empty | Framing::Length(0))
+            && matches!(self.method(), b"GET" | b"HEAD" | b"DELETE")
+    }
+
+    /// Whether carrying it out twice does what carrying it out once does (RFC 9110 section 9.2.2).
+    pub(crate) fn is_idempotent(&self) -> bool {
+        matches!(
+            self.method(),
+            b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE"
+        )
+    }
+}
+
+/// What follows user and password in a URL or an authority; all of it where it names none, or is a
+/// path.
+fn without_user(text: &[u8]) -> &[u8] {
+    let delimiter = |from: usize| {
+        let mut rest = text.iter().skip(from);
+        let found = rest.position(|byte| b"/?#".contains(byte));
+        found.map_or(text.len(), |length| from + length)
+    };
+    let (scheme, rest) = text.split_at(delimiter(0));
+    let is_url = scheme.ends_with(b":") && rest.starts_with(b"//");
+    let start = if is_url { scheme.len() + 2 } else { 0 };
+    let authority = text.get(start..delimiter(start)).unwrap_or_default();
+    let user = authority.iter().rposition(|&byte| byte == b'@');
+    user.and_then(|at| text.get(start + at + 1..))
+        .unwrap_or(text)
+}
+
+/// Host and target in their normal form, where they came in another.
+pub(crate) struct Normal {
+    target: Vec<u8>,
+    host: HostBuffer,
+}
+
+impl Default for Normal {
+    fn default() -> Self {
+        Self {
+            target: Vec::new(),
+            host: [0; MAX_HOST_BYTES],
+        }
+    }
+}
+
+impl Normal {
+    /// Brings host, path and query into the one form that is matched and sent on.
+    pub(crate) fn take_in<'a>(
+        &'a mut self,
+        received: &'a Received,
+        bind: &Bind,
+    ) -> Result<(&'a str, Target<'a>), Failure> {
+        let target = received.head.target.of(&received.bytes);
+        let target = normalise_target(target, bind.path_options, &mut self.target)?;
+        Ok((normalise_host(received.authority(), &mut self.host), target))
+    }
+}
+
+/// What is made of a request.
+#[derive(Default)]
+pub(crate) struct Work {
+    /// The request's body.
+    pub(crate) request_body: BodyDecoder,
+    /// Field lines added to the request.
+    pub(crate) request_lines: Vec<u8>,
+    /// The target as the backend gets it.
+    pub(crate) target: Vec<u8>,
+    /// Bytes on their way to the backend that stand in no buffer.
+    pub(crate) to_upstream: Vec<u8>,
+    /// The response's head.
+    pub(crate) response: ResponseHead,
+    /// Field lines added to the response.
+    pub(crate) response_lines: Vec<u8>,
+    /// The response's body.
+    pub(crate) response_body: BodyDecoder,
+    /// Bytes on their way to the client that stand in no buffer.
+    pub(crate) to_client: Vec<u8>,
+    /// Endpoints that were tried.
+    pub(crate) tried: Vec<Interned>,
+}
+
+/// Working memory that no connection uses at the moment.
+#[derive(Default)]
+pub(crate) struct ScratchPool(Shelf<Box<Scratch>>);
+
+impl ScratchPool {
+    /// Some working memory; what is in it belongs to an earlier request.
+    pub(crate) fn take(&self) -> Box<Scratch> {
+        self.0.take().unwrap_or_default()
+    }
+
+    /// Gives it back.
+    pub(crate) fn put(&self, scratch: Box<Scratch>) {
+        self.0.put(scratch);
+    }
+
+    /// As [`Self::put`], of who is not about to need any: it is freed where some is free.
+    pub(crate) fn give_up(&self, scratch: Box<Scratch>) {
+        drop(self.0.put_spare(scratch, SPARE_BUFFERS));
+    }
+
+    /// Frees what nobody has needed since the last time. How many there were.
+    pub(crate) fn trim(&self) -> usize {
+        self.0.trim(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_user;
+
+    #[test]
+    fn urls_and_hosts_are_kept_without_user_and_password() {
+        for (text, kept) in [
+            ("http://me:hush@a.test/x?y=@z", "a.test/x?y=@z"),
+            ("http://a.test/x@y", "http://a.test/x@y"),
+            ("me:hush@a.test:443", "a.test:443"),
+            ("a@b@c", "c"),
+            ("/a@b", "/a@b"),
+            ("/a?to=http://me:hush@b", "/a?to=http://me:hush@b"),
+            ("?a@b", "?a@b"),
+            ("a.test", "a.test"),
+            ("", ""),
+        ] {
+            assert_eq!(without_user(text.as_bytes()), kept.as_bytes(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What serves a request: its rule, its backend, and its session.
+
+use crate::config::{Cluster, Endpoint, Rule, RuleBackend};
+use crate::policy::headers::HeaderEdits;
+use crate::policy::normalise::Target;
+use crate::policy::path_edit::RequestPath;
+use crate::policy::rewrite::Rewrite;
+use crate::upstream::session::Session;
+
+/// The rule that serves a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Matched<'a> {
+    pub(crate) rule: &'a Rule,
+    pub(crate) target: Target<'a>,
+    /// Bytes of the path that its prefix matched.
+    pub(crate) prefix_len: usize,
+}
+
+/// The backend that gets a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Destination<'a> {
+    pub(crate) backend: &'a RuleBackend,
+    pub(crate) cluster: &'a Cluster,
+}
+
+impl<'a> Matched<'a> {
+    /// The target, for filters to change it.
+    pub(crate) fn path(&self) -> RequestPath<'a> {
+        RequestPath::new(self.target.text.as_bytes(), self.prefix_len)
+    }
+}
+
+/// The session that a request belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Pinned<'a> {
+    /// The backend that has its endpoint.
+    pub(crate) drawn: Destination<'a>,
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) session: Session,
+}
+
+impl<'a> Destination<'a> {
+    /// Edits of requests to this backend.
+    pub(crate) fn request_edits(&self) -> Option<&'a HeaderEdits> {
+        self.backend
+            .policy
+            .as_deref()
+            .map(|policy| &policy.request_headers)
+    }
+
+    /// Edits of responses from this backend.
+    pub(crate) fn response_edits(&self) -> Option<&'a HeaderEdits> {
+        self.backend
+            .policy
+            .as_deref()
+            .map(|policy| &policy.response_headers)
+    }
+
+    /// Host that the backend gets, where a filter gives one.
+    pub(crate) fn host(&self) -> Option<&'a str> {
+        self.rewrite()?.host()
+    }
+
+    pub(crate) fn rewrite(&self) -> Option<&'a Rewrite> {
+        self.backend.policy.as_deref()?.rewrite.as_ref()
+    }
+}

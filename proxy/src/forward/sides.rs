@@ -1,0 +1,52 @@
+//! A request taken apart into what its body needs and what its response needs.
+
+use crate::channel::relay::Side;
+use crate::exchange::Exchange;
+use crate::exchange::scratch::Received;
+use crate::http::h1::HeadLimits;
+use crate::http::known::Known;
+
+use super::attempt::Attempt;
+use super::download::ResponseSide;
+use super::upload::RequestSide;
+
+impl<'a> Exchange<'a> {
+    /// What the two bodies need, apart from each other.
+    pub(crate) fn sides(
+        &mut self,
+        attempt: &Attempt<'_>,
+    ) -> (RequestSide<'_>, ResponseSide<'_, 'a>) {
+        let persist = self.persistence();
+        let received: &'a Received = self.received;
+        let rule = attempt.matched.rule;
+        let limits = &rule.limits;
+        let work = &mut *self.work;
+        let request = RequestSide {
+            buffer: &mut *self.buffer,
+            decoder: &mut work.request_body,
+            out: &mut work.to_upstream,
+        };
+        let client = Side {
+            stream: &self.client.stream,
+            deadline: &self.client.deadline,
+            idle: limits.write_idle_timeout,
+            until: attempt.until,
+        };
+        let response = ResponseSide {
+            client,
+            version: received.head.version,
+            asked: received.asked(),
+            limits: HeadLimits::of_response(limits),
+            persist,
+            response: &mut work.response,
+            decoder: &mut work.response_body,
+            lines: &mut work.response_lines,
+            out: &mut work.to_client,
+            record: &mut self.record,
+            bind: self.client.bind,
+            origin: received.head.fields.value(Known::Origin, &received.bytes),
+            received,
+        };
+        (request, response)
+    }
+}

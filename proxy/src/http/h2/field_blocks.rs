@@ -1,0 +1,305 @@
+//! Field blocks (RFC 7541), read to find what the `h2` crate changes without a word: it cuts a `:path`
+//! at its fragment, and HTTP/1 refuses such a target.
+//!
+//! A block that uses the dynamic table can be read only by who has read all blocks before it. Of the
+//! table's entries, sizes and kinds are kept, and no text. What is wrong with a block is for the crate
+//! to tell its sender.
+
+use std::collections::VecDeque;
+
+use super::huffman;
+
+/// The field blocks of one direction of a connection.
+#[derive(Debug)]
+pub(super) struct FieldBlocks {
+    /// The dynamic table, the newest entry first.
+    table: VecDeque<Entry>,
+    size: usize,
+    most: usize,
+    text: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    name_len: usize,
+    size: usize,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Path,
+    PathWithFragment,
+    Other,
+}
+
+impl Default for FieldBlocks {
+    fn default() -> Self {
+        Self {
+            table: VecDeque::new(),
+            size: 0,
+            most: TABLE_BYTES,
+            text: Vec::new(),
+        }
+    }
+}
+
+impl FieldBlocks {
+    /// Reads the next block. Whether it has a path with a fragment; `None` where it is no block.
+    pub(super) fn has_fragment(&mut self, block: &[u8]) -> Option<bool> {
+        let mut rest = block;
+        let mut found = false;
+        while let Some((&first, _)) = rest.split_first() {
+            let kind = match first {
+                0x80.. => {
+                    let index = integer(&mut rest, 7)?;
+                    self.entry(index)?.kind
+                }
+                0x40.. => {
+                    let entry = self.literal(&mut rest, 6)?;
+                    self.insert(entry);
+                    entry.kind
+                }
+                0x20.. => {
+                    self.resize(integer(&mut rest, 5)?)?;
+                    Kind::Other
+                }
+                _ => self.literal(&mut rest, 4)?.kind,
+            };
+            found |= kind == Kind::PathWithFragment;
+        }
+        Some(found)
+    }
+
+    /// Reads a literal field, whose name may be an entry's (section 6.2).
+    fn literal(&mut self, rest: &mut &[u8], prefix: u32) -> Option<Entry> {
+        let index = integer(rest, prefix)?;
+        let (is_path, name_len) = if index == 0 {
+            self.string(rest)?;
+            (self.text == b":path", self.text.len())
+        } else {
+            let entry = self.entry(index)?;
+            (entry.kind != Kind::Other, entry.name_len)
+        };
+        self.string(rest)?;
+        let kind = match is_path {
+            true if self.text.contains(&b'#') => Kind::PathWithFragment,
+            true => Kind::Path,
+            false => Kind::Other,
+        };
+        let size = name_len.checked_add(self.text.len())?;
+        Some(Entry {
+            name_len,
+            size: size.checked_add(ENTRY_BYTES)?,
+            kind,
+        })
+    }
+
+    /// Reads a string (section 5.2).
+    fn string(&mut self, rest: &mut &[u8]) -> Option<()> {
+        let is_huffman = rest.first()? & 0x80 != 0;
+        let length = integer(rest, 7)?;
+        let (bytes, behind) = rest.split_at_checked(length)?;
+        *rest = behind;
+        self.text.clear();
+        if is_huffman {
+            huffman::decode(bytes, &mut self.text)
+        } else {
+            self.text.extend_from_slice(bytes);
+            Some(())
+        }
+    }
+
+    /// The entry of an index, in the static table or in ours (section 2.3.3).
+    fn entry(&self, index: usize) -> Option<Entry> {
+        let fixed = index.checked_sub(1)?;
+        if let Some(name_len) = STATIC_NAMES.get(fixed) {
+            let is_path = matches!(index, 4 | 5);
+            return Some(Entry {
+                name_len: usize::from(*name_len),
+                size: 0,
+                kind: if is_path { Kind::Path } else { Kind::Other },
+            });
+        }
+        let own = fixed.checked_sub(STATIC_NAMES.len())?;
+        self.table.get(own).copied()
+    }
+
+    /// Section 4.4: one that is larger than the table empties it.
+    fn insert(&mut self, entry: Entry) {
+        if entry.size > self.most {
+            self.table.clear();
+            self.size = 0;
+            return;
+        }
+        self.evict(self.most.saturating_sub(entry.size));
+        self.table.push_front(entry);
+        self.size = self.size.saturating_add(entry.size);
+    }
+
+    fn resize(&mut self, most: usize) -> Option<()> {
+        if most > TABLE_BYTES {
+            return None;
+        }
+        self.most = most;
+        self.evict(most);
+        Some(())
+    }
+
+    /// Evicts the oldest entries until no more than so many bytes are left.
+    fn evict(&mut self, most: usize) {
+        while self.size > most
+            && let Some(oldest) = self.table.pop_back()
+        {
+            self.size = self.size.saturating_sub(oldest.size);
+        }
+    }
+}
+
+/// Takes an integer off the front (section 5.1), of whose first byte so many bits are its.
+fn integer(rest: &mut &[u8], prefix: u32) -> Option<usize> {
+    let (&first, mut behind) = rest.split_first()?;
+    let mask = u8::MAX.unbounded_shr(u8::BITS.checked_sub(prefix)?);
+    let mut value = usize::from(first & mask);
+    if first & mask == mask {
+        for shift in [0, 7, 14, 21] {
+            let (&byte, after) = behind.split_first()?;
+            behind = after;
+            let part = usize::from(byte & 0x7f).unbounded_shl(shift);
+            value = value.checked_add(part)?;
+            if byte & 0x80 == 0 {
+                *rest = behind;
+                return Some(value);
+            }
+        }
+        return None;
+    }
+    *rest = behind;
+    Some(value)
+}
+
+/// Bytes of the dynamic table that a peer may use (RFC 9113 section 6.5.2), which we do not change.
+const TABLE_BYTES: usize = 4096;
+
+/// What an entry counts for beside its text (section 4.1).
+const ENTRY_BYTES: usize = 32;
+
+/// Bytes of the names in the static table (appendix A); `:path` is 4 and 5.
+#[rustfmt::skip]
+const STATIC_NAMES: [u8; 61] = [
+    10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27,
+    3, 5, 13, 13, 19, 16, 16, 14, 16, 13, 12, 6, 4, 4, 6, 7, 4, 4, 8, 17,
+    13, 8, 19, 13, 4, 8, 12, 18, 19, 5, 7, 7, 11, 6, 10, 25, 17, 10, 4, 3,
+    16,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{FieldBlocks, STATIC_NAMES, TABLE_BYTES};
+
+    /// A literal of this first byte, with a name in full where it names none.
+    fn literal(first: &[u8], name: &str, value: &str) -> Vec<u8> {
+        let mut block = first.to_vec();
+        for text in [name, value].into_iter().filter(|text| !text.is_empty()) {
+            block.push(u8::try_from(text.len()).expect("short"));
+            block.extend_from_slice(text.as_bytes());
+        }
+        block
+    }
+
+    #[track_caller]
+    fn says(blocks: &mut FieldBlocks, block: &[u8], expected: Option<bool>) {
+        assert_eq!(blocks.has_fragment(block), expected, "{block:x?}");
+    }
+
+    #[test]
+    fn a_fragment_is_found_in_every_form_of_a_literal() {
+        for (first, name) in [
+            (&[0x04][..], ""),
+            (&[0x14], ""),
+            (&[0x44], ""),
+            (&[0x05], ""),
+            (&[0x00], ":path"),
+            (&[0x10], ":path"),
+            (&[0x40], ":path"),
+        ] {
+            let mut blocks = FieldBlocks::default();
+            says(&mut blocks, &literal(first, name, "/a#b"), Some(true));
+            says(&mut blocks, &literal(first, name, "/a"), Some(false));
+        }
+        // In the code of the RFC: `/#` is 011000 111111111010, and padding.
+        says(
+            &mut FieldBlocks::default(),
+            b"\x04\x83\x63\xfe\xbf",
+            Some(true),
+        );
+        says(
+            &mut FieldBlocks::default(),
+            &literal(b"\x00", "x-a", "#"),
+            Some(false),
+        );
+    }
+
+    #[test]
+    fn a_fragment_is_found_again_in_the_table() {
+        let mut blocks = FieldBlocks::default();
+        says(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
+        says(&mut blocks, &[0xbe], Some(true));
+        // By the name of an entry, which is a path's.
+        says(&mut blocks, &literal(&[0x7e], "", "/c"), Some(false));
+        says(&mut blocks, &[0xbe], Some(false));
+        says(&mut blocks, &[0xbf], Some(true));
+        says(&mut blocks, &literal(&[0x40], "x-a", "#"), Some(false));
+        says(&mut blocks, &literal(&[0x7e], "", "#"), Some(false));
+        says(&mut blocks, &[0xc1], Some(true));
+        // An update of the table's size empties it.
+        says(&mut blocks, &[0x20, 0x3f, 0xe1, 0x1f], Some(false));
+        says(&mut blocks, &[0xbe], None);
+    }
+
+    #[test]
+    fn entries_leave_the_table_as_others_come() {
+        let mut blocks = FieldBlocks::default();
+        says(&mut blocks, &literal(&[0x44], "", "/a#b"), Some(true));
+        // Each counts 32 bytes and its text: the path leaves with the last one.
+        let each = 32 + 3 + 100;
+        let room = TABLE_BYTES - (32 + 5 + 4);
+        for number in 0..room / each {
+            says(
+                &mut blocks,
+                &literal(&[0x40], "x-a", &"x".repeat(100)),
+                Some(false),
+            );
+            let index = u8::try_from(number).expect("few");
+            // 62 and what came since, as an index of seven bits.
+            says(&mut blocks, &[0x80 | (63 + index)], Some(true));
+        }
+        says(
+            &mut blocks,
+            &literal(&[0x40], "x-a", &"x".repeat(100)),
+            Some(false),
+        );
+        let index = u8::try_from(room / each).expect("few");
+        says(&mut blocks, &[0x80 | (63 + index)], None);
+    }
+
+    #[test]
+    fn what_is_no_block_is_said() {
+        for block in [
+            &b"\x80"[..],
+            b"\xff",
+            b"\xff\xff\xff\xff\xff\xff",
+            b"\x04",
+            b"\x04\x05/",
+            b"\x04\x81\xff",
+            b"\x3f\xe2\x1f",
+            b"\xbe",
+        ] {
+            says(&mut FieldBlocks::default(), block, None);
+        }
+        assert_eq!(
+            STATIC_NAMES.iter().map(|len| u32::from(*len)).sum::<u32>(),
+            622
+        );
+    }
+}

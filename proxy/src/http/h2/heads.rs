@@ -1,0 +1,182 @@
+//! The heads that a client sends, put together from their frames and looked at before the `h2` crate
+//! reads them: which of them have a path that it would cut.
+
+use super::field_blocks::FieldBlocks;
+use super::frame::{FrameHead, Kind, Part};
+use crate::limits::{H2_WATCHED_STREAMS, MAX_HEAD_BYTES};
+
+/// The heads of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    blocks: FieldBlocks,
+    /// What has come of the block that is coming.
+    block: Vec<u8>,
+    /// The frame that is coming, if it is part of one.
+    frame: Option<Fragment>,
+    /// Whether a block could not be read: none behind it can be, and the connection ends.
+    is_lost: bool,
+    /// Streams whose path has a fragment.
+    streams: Vec<u32>,
+}
+
+/// Part of a block: what one frame carries of it.
+#[derive(Debug, Clone, Copy)]
+struct Fragment {
+    stream: u32,
+    /// Bytes in front of it that have not come.
+    skipped: usize,
+    /// Bytes of it that have not come.
+    left: usize,
+    is_last: bool,
+}
+
+impl Heads {
+    /// Takes the next part of the connection in.
+    pub(super) fn take_in(&mut self, part: Part<'_>) {
+        match part {
+            Part::Frame(found) => {
+                let head = found.head;
+                self.frame = match head.kind {
+                    Kind::Headers | Kind::Continuation => Some(Fragment::of(head, found.padding)),
+                    _ => None,
+                };
+                self.end_fragment();
+            }
+            Part::Payload(payload) => self.take_payload(payload),
+        }
+    }
+
+    /// Whether the head of a stream has a path with a fragment; told once.
+    pub(super) fn take_fragment(&mut self, stream: u32) -> bool {
+        let place = self.streams.iter().position(|known| *known == stream);
+        place.map(|place| self.streams.swap_remove(place)).is_some()
+    }
+
+    fn take_payload(&mut self, payload: &[u8]) {
+        let Some(frame) = &mut self.frame else {
+            return;
+        };
+        let skipped = frame.skipped.min(payload.len());
+        frame.skipped = frame.skipped.saturating_sub(skipped);
+        let payload = payload.get(skipped..).unwrap_or_default();
+        // Behind it comes padding.
+        let payload = payload.get(..frame.left).unwrap_or(payload);
+        frame.left = frame.left.saturating_sub(payload.len());
+        if self.block.len() <= MOST_BLOCK_BYTES {
+            self.block.extend_from_slice(payload);
+        }
+        self.end_fragment();
+    }
+
+    fn end_fragment(&mut self) {
+        let Some(frame) = self.frame.filter(|frame| frame.left == 0) else {
+            return;
+        };
+        self.frame = None;
+        if frame.is_last {
+            self.end_block(frame.stream);
+        }
+    }
+
+    fn end_block(&mut self, stream: u32) {
+        self.is_lost |= self.block.len() > MOST_BLOCK_BYTES;
+        if !self.is_lost {
+            match self.blocks.has_fragment(&self.block) {
+                Some(true) => self.note(stream),
+                Some(false) => {}
+                None => self.is_lost = true,
+            }
+        }
+        // Nothing is known of one that cannot be read, so it is refused as if it had one.
+        if self.is_lost {
+            self.note(stream);
+        }
+        self.block.clear();
+        self.block.shrink_to(KEPT_BLOCK_BYTES);
+    }
+
+    fn note(&mut self, stream: u32) {
+        // Those that were reset before they were served are never asked for.
+        if self.streams.len() >= H2_WATCHED_STREAMS {
+            self.streams.remove(0);
+        }
+        self.streams.push(stream);
+    }
+}
+
+impl Fragment {
+    fn of(head: FrameHead, padding: u32) -> Self {
+        let size = |bytes: u32| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let prioritised = head.kind == Kind::Headers && head.has(FrameHead::PRIORITY);
+        let skipped = if prioritised { PRIORITY_BYTES } else { 0 };
+        let payload = size(head.length).saturating_sub(size(padding));
+        Self {
+            stream: head.stream,
+            skipped,
+            left: payload.saturating_sub(skipped),
+            is_last: head.has(FrameHead::END_HEADERS),
+        }
+    }
+}
+
+/// Bytes of the priority in a HEADERS frame (RFC 9113 section 6.2).
+const PRIORITY_BYTES: usize = 5;
+
+/// Bytes of a block that is looked at: those of the largest head that any policy allows, which a block
+/// exceeds only by what it wastes.
+const MOST_BLOCK_BYTES: usize = 2 * MAX_HEAD_BYTES as usize;
+
+/// Room that is kept for the next block.
+const KEPT_BLOCK_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::Heads;
+    use crate::http::h2::frame::Frames;
+
+    /// A frame of this kind, flags and stream.
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).expect("short");
+        let mut bytes = vec![0, 0, length, kind, flags, 0, 0, 0, stream];
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn heads(bytes: &[u8], piece: usize) -> Heads {
+        let (mut heads, mut frames) = (Heads::default(), Frames::at_once());
+        for bytes in bytes.chunks(piece) {
+            let all: Result<(), ()> = frames.take_in_whole(bytes, |part| {
+                heads.take_in(part);
+                Ok(())
+            });
+            assert_eq!(all, Ok(()));
+        }
+        heads
+    }
+
+    #[test]
+    fn a_head_in_pieces_is_put_together() {
+        // HEADERS with padding and priority, and two CONTINUATION, between other frames.
+        let mut bytes = frame(4, 0, 0, &[]);
+        bytes.extend(frame(1, 0x28, 1, b"\x02PPPPP\x44\x04/a00"));
+        bytes.extend(frame(9, 0, 1, b""));
+        bytes.extend(frame(9, 0x4, 1, b"#b\x87"));
+        bytes.extend(frame(0, 0, 1, b"\x44\x02/#"));
+        bytes.extend(frame(1, 0x4, 3, b"\x04\x02/a"));
+        bytes.extend(frame(1, 0x4, 5, b"\xbe"));
+        for piece in 1..=bytes.len() {
+            let mut heads = heads(&bytes, piece);
+            let found: Vec<_> = (1..7).filter(|id| heads.take_fragment(*id)).collect();
+            assert_eq!(found, [1, 5], "in pieces of {piece}");
+            assert!(!heads.take_fragment(1), "told once");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        let mut bytes = frame(1, 0x4, 1, b"\xbe");
+        bytes.extend(frame(1, 0x4, 3, b"\x84"));
+        let mut heads = heads(&bytes, usize::MAX);
+        assert!(heads.take_fragment(1) && heads.take_fragment(3));
+    }
+}

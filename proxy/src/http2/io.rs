@@ -1,0 +1,483 @@
+//! The socket of an HTTP/2 connection, in the form that the `h2` crate reads and writes.
+//!
+//! One recv is under way, into a pooled buffer; what `h2` writes is put together and goes out in
+//! one send a turn ([`Outbox`]). The pace of the peer is judged here, where it is seen: heads have to come to
+//! their end, a connection without streams may wait for so long, and one that owes us bytes has to
+//! give a sign of life. So are the frames that it makes us handle ([`Guard`]).
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use h2::StreamId;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::outbox::Outbox;
+use super::pace::{Deadlines, Pace, Parks, Verdict};
+use super::ration::{Allowed, Ration};
+use super::usage::Usage;
+use crate::http::h2::guard::{Guard, Peer};
+use crate::limits::{
+    H2_PING_AFTER, H2_PING_PATIENCE, H2_READS_PER_POLL, LINGER_BYTES, LINGER_TIMEOUT, PARK_AFTER,
+};
+use crate::memory::Buffer;
+use crate::net::Stream;
+use crate::shard::Shard;
+use crate::shard::deadline::Expiry;
+
+/// A connection's socket.
+pub(crate) struct Link<'a> {
+    shard: &'a Rc<Shard>,
+    stream: &'a Stream,
+    deadlines: Deadlines<'a>,
+    pace: Pace,
+    usage: Rc<Usage>,
+    began: Instant,
+    guard: RefCell<Guard>,
+    reading: RefCell<Reading<'a>>,
+    outbox: RefCell<Outbox<'a>>,
+    verdict: Cell<Option<Verdict>>,
+    wants_ping: Cell<bool>,
+    /// Whether the read under way was looked at in this turn: it will not end before the next one.
+    looked: Cell<bool>,
+}
+
+/// What the connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The rest of the head of this number; 0 is the connection's own.
+    Head(u64),
+    /// Streams that bring themselves to an end.
+    Busy,
+    /// A sign of life.
+    Pinged,
+    /// A stream.
+    Idle,
+}
+
+struct Reading<'a> {
+    /// What came and was not taken; without memory while the kernel has it, or while parked.
+    buffer: Buffer,
+    operation: Option<Operation<'a, (io::Result<usize>, Buffer)>>,
+    /// What the deadline was set for.
+    phase: Option<Phase>,
+    parked: bool,
+    pinged: bool,
+    ended: bool,
+    /// Reads in a row that found something without waiting.
+    at_once: u32,
+    ration: Ration,
+}
+
+type Operation<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+impl<'a> Link<'a> {
+    /// A connection over `stream`, of which `first` was read already.
+    pub(crate) fn new(
+        shard: &'a Rc<Shard>,
+        stream: &'a Stream,
+        deadlines: Deadlines<'a>,
+        pace: Pace,
+        peer: Peer,
+        first: Buffer,
+    ) -> Self {
+        let link = Self {
+            shard,
+            stream,
+            deadlines,
+            pace,
+            usage: Rc::default(),
+            began: Instant::now(),
+            guard: RefCell::new(Guard::against(peer)),
+            reading: RefCell::new(Reading {
+                buffer: first,
+                operation: None,
+                phase: None,
+                parked: false,
+                pinged: false,
+                ended: false,
+                at_once: 0,
+                ration: Ration::default(),
+            }),
+            outbox: RefCell::new(Outbox::new(
+                stream,
+                &shard.buffers,
+                deadlines.writes,
+                pace.write,
+            )),
+            verdict: Cell::new(None),
+            wants_ping: Cell::new(false),
+            looked: Cell::new(false),
+        };
+        link.judge(&mut link.reading.borrow_mut());
+        link
+    }
+
+    /// The form that `h2` takes.
+    pub(crate) fn io(&self) -> Io<'_, 'a> {
+        Io(self)
+    }
+
+    /// The streams that use the connection.
+    pub(crate) fn usage(&self) -> &Rc<Usage> {
+        &self.usage
+    }
+
+    /// Why the connection is to end, if it is: asked after each step of it.
+    pub(crate) fn verdict(&self) -> Option<Verdict> {
+        self.verdict.get()
+    }
+
+    /// Whether the peer is to be asked for a sign of life now.
+    pub(crate) fn takes_ping(&self) -> bool {
+        self.wants_ping.take()
+    }
+
+    /// Whether bytes came that nobody has taken.
+    pub(crate) fn has_bytes(&self) -> bool {
+        !self.reading.borrow().buffer.is_empty()
+    }
+
+    /// Whether the peer has said how it wants to be spoken to.
+    pub(crate) fn has_settings(&self) -> bool {
+        self.guard.borrow().has_settings()
+    }
+
+    /// Whether the peer has ended in the middle of a frame.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.reading.borrow().ended && self.guard.borrow().is_within_frame()
+    }
+
+    /// Whether the path of a stream's head has a fragment; told once.
+    pub(crate) fn take_fragment(&self, stream: StreamId) -> bool {
+        self.guard.borrow_mut().take_fragment(stream.into())
+    }
+
+    /// Whether the peer takes no more streams.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.guard.borrow().is_leaving()
+    }
+
+    /// Begins a turn of the task that drives the connection.
+    pub(crate) fn begin_turn(&self) {
+        self.usage.forget_driver();
+        self.looked.set(false);
+    }
+
+    /// Ends a turn: sends what was written in it, and sets the deadline anew where streams came or
+    /// went.
+    ///
+    /// # Errors
+    /// The peer takes no more.
+    pub(crate) fn end_turn(&self, context: &mut Context<'_>) -> io::Result<()> {
+        let sent = self.outbox.borrow_mut().poll_send(context);
+        let mut reading = self.reading.borrow_mut();
+        if reading.operation.is_some() {
+            self.arm(&mut reading);
+        }
+        self.usage.note_driver(context);
+        match sent {
+            Poll::Ready(sent) => sent,
+            Poll::Pending => Ok(()),
+        }
+    }
+
+    /// Reads and drops what still comes after our last bytes, for a while: a close with bytes
+    /// unread would reset the connection, and the reset could overtake them.
+    pub(crate) async fn linger(&self) {
+        self.deadlines
+            .reads
+            .arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
+        self.stream.shutdown_write().await;
+        let mut dropped = 0_usize;
+        while dropped < LINGER_BYTES {
+            let Some(operation) = self.next_operation() else {
+                return;
+            };
+            let (read, buffer) = operation.await;
+            self.reading.borrow_mut().buffer = buffer;
+            match read {
+                Ok(0) => return,
+                Ok(count) => dropped = dropped.saturating_add(count),
+                Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The read under way, or another one into the same buffer; `None` after the end.
+    fn next_operation(&self) -> Option<Operation<'a, (io::Result<usize>, Buffer)>> {
+        let mut reading = self.reading.borrow_mut();
+        if reading.ended {
+            return None;
+        }
+        reading.buffer.clear();
+        let operation = reading.operation.take();
+        Some(operation.unwrap_or_else(|| self.start_read(&mut reading)))
+    }
+
+    fn phase(&self, reading: &Reading<'_>) -> Phase {
+        let guard = self.guard.borrow();
+        if !guard.has_settings() {
+            Phase::Head(0)
+        } else if guard.is_within_head() {
+            Phase::Head(guard.heads())
+        } else if reading.pinged {
+            Phase::Pinged
+        } else if self.usage.streams() > 0 {
+            Phase::Busy
+        } else {
+            Phase::Idle
+        }
+    }
+
+    /// Sets the deadline of the read under way, unless what it waits for is what it waited for.
+    fn arm(&self, reading: &mut Reading<'_>) {
+        let phase = self.phase(reading);
+        if reading.phase == Some(phase) {
+            return;
+        }
+        reading.phase = Some(phase);
+        let (after, expiry) = match (phase, self.pace.parks) {
+            (Phase::Head(_), _) => (self.pace.head, Expiry::StopReading),
+            (Phase::Busy, _) => (Some(H2_PING_AFTER), Expiry::CancelRead),
+            (Phase::Pinged, _) => (Some(H2_PING_PATIENCE), Expiry::StopReading),
+            (Phase::Idle, Parks::Yes) => (Some(PARK_AFTER), Expiry::CancelRead),
+            (Phase::Idle, Parks::No) => (self.pace.idle, Expiry::StopReading),
+        };
+        self.deadlines.reads.arm(after, expiry);
+    }
+
+    fn start_read(&self, reading: &mut Reading<'_>) -> Operation<'a, (io::Result<usize>, Buffer)> {
+        let (stream, handle) = (self.stream, self.deadlines.reads.cancel_handle());
+        let mut buffer = std::mem::take(&mut reading.buffer);
+        if buffer.room() == 0 {
+            buffer = self.shard.buffers.take();
+        }
+        let turns = (reading.at_once >= H2_READS_PER_POLL).then_some(&self.shard.turns);
+        Box::pin(async move {
+            if let Some(turns) = turns {
+                turns.give_way().await;
+            }
+            let read = stream.read_until_canceled(&mut buffer, handle).await;
+            (read, buffer)
+        })
+    }
+
+    /// Waits for bytes without a buffer; then a read finds them.
+    fn park(&self, reading: &mut Reading<'_>) -> Operation<'a, (io::Result<usize>, Buffer)> {
+        let buffer = std::mem::take(&mut reading.buffer);
+        self.shard.buffers.put(buffer);
+        self.shard.note_parked();
+        reading.parked = true;
+        let patience = self.pace.idle.map(|idle| idle.saturating_sub(PARK_AFTER));
+        self.deadlines.reads.arm(patience, Expiry::StopReading);
+        let stream = self.stream;
+        Box::pin(async move {
+            let readable = stream.readable().await;
+            let canceled = || io::Error::from_raw_os_error(libc::ECANCELED);
+            (readable.and_then(|()| Err(canceled())), Buffer::default())
+        })
+    }
+
+    /// Goes on until there is something in the buffer, or the end.
+    fn poll_fill(
+        &self,
+        context: &mut Context<'_>,
+        reading: &mut Reading<'a>,
+    ) -> Poll<io::Result<()>> {
+        while reading.buffer.is_empty() && !reading.ended {
+            if self.verdict.get().is_some() {
+                // Whoever drives the connection looks for it, and what follows matters no more.
+                return Poll::Pending;
+            }
+            let fresh = reading.operation.is_none();
+            if self.looked.get() && !fresh {
+                return Poll::Pending;
+            }
+            if fresh {
+                // Every byte of a busy peer is a sign of life.
+                reading.phase = reading
+                    .phase
+                    .filter(|phase| matches!(phase, Phase::Head(_)));
+                self.arm(reading);
+                reading.operation = Some(self.start_read(reading));
+            }
+            let Some(operation) = &mut reading.operation else {
+                return Poll::Pending;
+            };
+            let polled = operation.as_mut().poll(context);
+            self.looked.set(polled.is_pending());
+            reading.at_once = match (fresh, polled.is_ready()) {
+                (true, true) => reading.at_once.saturating_add(1),
+                (true, false) => 0,
+                (false, _) => reading.at_once,
+            };
+            let (read, buffer) = ready!(polled);
+            reading.operation = None;
+            reading.buffer = buffer;
+            self.settle(reading, read)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn settle(&self, reading: &mut Reading<'a>, read: io::Result<usize>) -> io::Result<()> {
+        match read {
+            Ok(0) => {
+                reading.ended = true;
+                if self.deadlines.reads.expired() {
+                    self.verdict.set(Some(match reading.phase {
+                        Some(Phase::Head(_)) | None => Verdict::HeadLate,
+                        Some(Phase::Pinged | Phase::Busy) => Verdict::Silent,
+                        Some(Phase::Idle) => Verdict::Idle,
+                    }));
+                    reading.ended = false;
+                }
+                Ok(())
+            }
+            Ok(_) => {
+                reading.pinged = false;
+                self.judge(reading);
+                Ok(())
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
+                self.lose_patience(reading);
+                Ok(())
+            }
+            Err(error) => {
+                reading.ended = true;
+                Err(error)
+            }
+        }
+    }
+
+    /// Nothing has come for a while, or the socket a parked connection waited for can be read.
+    fn lose_patience(&self, reading: &mut Reading<'a>) {
+        if std::mem::take(&mut reading.parked) {
+            reading.phase = None;
+            if self.deadlines.reads.expired() {
+                self.verdict.set(Some(Verdict::Idle));
+            }
+            return;
+        }
+        match self.phase(reading) {
+            Phase::Idle => reading.operation = Some(self.park(reading)),
+            Phase::Busy => {
+                reading.pinged = true;
+                self.wants_ping.set(true);
+            }
+            Phase::Head(_) | Phase::Pinged => reading.phase = None,
+        }
+    }
+
+    /// Lets what came pass, unless it is too much: then nothing of it, but for the preface, without
+    /// which a client cannot be told why.
+    fn judge(&self, reading: &mut Reading<'_>) {
+        let mut guard = self.guard.borrow_mut();
+        let (preface, heads) = (guard.preface_left(), guard.heads());
+        let buffer = &mut reading.buffer;
+        let received = guard.received(buffer.filled(), self.began.elapsed());
+        // A server answers what we asked for, and no more.
+        if guard.peer() == Peer::Client {
+            let heads = guard.heads().saturating_sub(heads);
+            reading.ration.read(buffer.len(), heads);
+        }
+        if let Err(abuse) = received {
+            buffer.truncate(preface);
+            self.verdict.set(Some(Verdict::Abuse(abuse)));
+        }
+    }
+
+    fn poll_write(
+        &self,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut outbox = self.outbox.borrow_mut();
+        let mut room = ready!(outbox.poll_room(context))?;
+        let mut taken = 0_usize;
+        for piece in pieces {
+            let part = piece.get(..room.min(piece.len())).unwrap_or_default();
+            if let Err(abuse) = self.guard.borrow_mut().sent(part) {
+                self.verdict.set(Some(Verdict::Abuse(abuse)));
+            }
+            outbox.push(part);
+            room = room.saturating_sub(part.len());
+            taken = taken.saturating_add(part.len());
+        }
+        Poll::Ready(Ok(taken))
+    }
+}
+
+impl Drop for Link<'_> {
+    /// An operation that is under way returns, so that nothing keeps the socket open.
+    fn drop(&mut self) {
+        self.stream.disconnect();
+        let reading = self.reading.get_mut();
+        self.shard.buffers.put(std::mem::take(&mut reading.buffer));
+    }
+}
+
+/// A connection's socket, as `h2` wants it.
+pub(crate) struct Io<'l, 'a>(&'l Link<'a>);
+
+impl AsyncRead for Io<'_, '_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut reading = self.0.reading.borrow_mut();
+        ready!(self.0.poll_fill(context, &mut reading))?;
+        let count = into.remaining().min(reading.buffer.len());
+        let turns = &self.0.shard.turns;
+        let count = match reading.ration.take(count, turns.number()) {
+            Allowed::Now(count) => count,
+            Allowed::NextTurn => {
+                turns.come_back(context);
+                return Poll::Pending;
+            }
+            Allowed::Later => return Poll::Pending,
+        };
+        into.put_slice(reading.buffer.filled().get(..count).unwrap_or_default());
+        reading.buffer.consume(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io<'_, '_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_write(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.poll_write(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// What was written goes out when the turn ends.
+    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.outbox.borrow_mut().poll_end(context)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! What an HTTP/2 connection has to say, put together until it goes out in one send.
+//!
+//! The `h2` crate flushes after every larger frame. Here a flush is a promise: the task that drives
+//! the connection sends at the end of its turn what all streams have written by then.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use crate::memory::{Buffer, BufferPool};
+use crate::net::Stream;
+use crate::shard::deadline::Deadline;
+
+/// Bytes on their way out. It holds memory only while there are any.
+pub(super) struct Outbox<'a> {
+    stream: &'a Stream,
+    pool: &'a Rc<BufferPool>,
+    deadline: &'a Deadline,
+    /// For how long the peer may take too little.
+    patience: Option<Duration>,
+    waiting: Buffer,
+    operation: Option<Sending<'a>>,
+    failed: Option<io::ErrorKind>,
+    /// Whether the peer was told that no more comes.
+    ended: bool,
+}
+
+type Sending<'a> = Pin<Box<dyn Future<Output = (io::Result<()>, Buffer)> + 'a>>;
+
+impl<'a> Outbox<'a> {
+    pub(super) fn new(
+        stream: &'a Stream,
+        pool: &'a Rc<BufferPool>,
+        deadline: &'a Deadline,
+        patience: Option<Duration>,
+    ) -> Self {
+        Self {
+            stream,
+            pool,
+            deadline,
+            patience,
+            waiting: Buffer::default(),
+            operation: None,
+            failed: None,
+            ended: false,
+        }
+    }
+
+    /// How many bytes can be [pushed](Self::push): none while as many as fit into a send wait, and
+    /// as many are on their way.
+    pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.check()?;
+        if self.waiting.room() == 0 {
+            if !self.waiting.is_empty() && self.poll_send(context)?.is_pending() {
+                // What waited may be on its way now, and then more can wait.
+                if !self.waiting.is_empty() {
+                    return Poll::Pending;
+                }
+            }
+            self.waiting = self.pool.take();
+        }
+        Poll::Ready(Ok(self.waiting.room()))
+    }
+
+    /// Adds bytes that there is room for.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let pushed = self.waiting.append(bytes);
+        debug_assert!(pushed, "there was room");
+    }
+
+    /// Goes on until everything is sent.
+    pub(super) fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            self.check()?;
+            if let Some(operation) = &mut self.operation {
+                let (sent, buffer) = ready!(operation.as_mut().poll(context));
+                self.operation = None;
+                self.deadline.disarm();
+                self.failed = sent.err().map(|error| error.kind());
+                self.pool.put(buffer);
+            } else if self.waiting.is_empty() {
+                return Poll::Ready(Ok(()));
+            } else {
+                self.deadline.arm_write(self.patience, None);
+                let (stream, mut buffer) = (self.stream, std::mem::take(&mut self.waiting));
+                self.operation = Some(Box::pin(async move {
+                    let all = 0..buffer.len();
+                    let sent = stream.write(&mut buffer, all).await;
+                    (sent, buffer)
+                }));
+            }
+        }
+    }
+
+    /// Sends everything, and tells the peer that no more comes.
+    pub(super) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_send(context))?;
+        if !std::mem::replace(&mut self.ended, true) {
+            self.deadline.arm_write(self.patience, None);
+            let stream = self.stream;
+            self.operation = Some(Box::pin(async move {
+                stream.shutdown_write().await;
+                (Ok(()), Buffer::default())
+            }));
+        }
+        self.poll_send(context)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.failed.map_or(Ok(()), |kind| Err(kind.into()))
+    }
+}
+
+impl Drop for Outbox<'_> {
+    fn drop(&mut self) {
+        self.pool.put(std::mem::take(&mut self.waiting));
+    }
+}

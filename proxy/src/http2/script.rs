@@ -1,0 +1,241 @@
+//! Holds `io` against the one thing it must not do: change what is said. A script of bytes leads a
+//! client through its requests, and a server behind the adapter echoes them, over a pair of sockets on
+//! one thread. However bytes are cut, whenever windows open and whoever stands still meanwhile, every
+//! stream gets all of its answer.
+//!
+//! Three bytes say what is asked (`Plan`), each of the others what the client does next (`Step`);
+//! behind the last one it does what is left. Only for tests and fuzzing.
+
+#![cfg_attr(
+    not(test),
+    expect(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        reason = "both peers are ours, and whatever else comes is to fail"
+    )
+)]
+
+mod client;
+mod server;
+
+use std::collections::VecDeque;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use self::client::Client;
+use crate::http::h2::frame::FrameHead;
+use crate::limits::H2_FRAME_BYTES;
+use crate::machine::driver::{Driver, DriverChoice, Waits};
+use crate::net::Stream;
+use crate::shard::deadline::Deadline;
+use crate::shard::turn::Turns;
+use crate::shard::{Shard, ShardOptions};
+
+/// Plays a script on epoll, which every machine that fuzzes has.
+///
+/// # Panics
+/// An answer is not what it should be.
+pub fn check(script: &[u8]) {
+    play(DriverChoice::Epoll, script);
+}
+
+pub(super) fn play(choice: DriverChoice, script: &[u8]) {
+    let &[streams, size, form, ref steps @ ..] = script else {
+        return;
+    };
+    let plan = Plan {
+        streams: 1 + u32::from(streams % MOST_STREAMS),
+        size: size.into(),
+        window: WINDOWS[usize::from(form & 3)],
+        frame: if form & 4 == 0 {
+            1_000
+        } else {
+            H2_FRAME_BYTES as usize
+        },
+        heads_first: form & 8 == 0,
+    };
+    let (driver, _) = Driver::build(choice, DESCRIPTORS).expect("a runtime");
+    let waits = driver.waits();
+    driver.block_on(run(waits, &plan, steps));
+}
+
+/// Three times the heads that a turn takes in.
+const MOST_STREAMS: u8 = 48;
+const WINDOWS: [u32; 4] = [0, 1, 1_000, 65_535];
+const DESCRIPTORS: u32 = 64;
+/// What the kernel holds of what the server sends: little, so that sends have to wait.
+const SEND_BYTES: usize = 4_096;
+/// For everything that a script leaves to be done, which takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Windows that steps open, and reads that they end, each of which may cost a PING: below what the
+/// guard calls abuse.
+const MOST_OPENED: u32 = 64;
+const MOST_CANCELED: u32 = 32;
+
+async fn run(waits: Waits, plan: &Plan, steps: &[u8]) {
+    let (turns, ringing) = Turns::new(waits).expect("descriptors");
+    let bell = ringing.try_clone().expect("descriptors");
+    let answering = monoio::spawn(Rc::clone(&turns).answer(ringing));
+    let shard = Rc::new(Shard::new(ShardOptions::alone(), waits, Rc::clone(&turns)));
+    let (ours, theirs) = UnixStream::pair().expect("descriptors");
+    let socket = socket2::SockRef::from(&ours);
+    socket.set_send_buffer_size(SEND_BYTES).expect("our socket");
+    ours.set_nonblocking(waits == Waits::ForReadiness)
+        .expect("our socket");
+    let socket = monoio::net::UnixStream::from_std(ours).expect("a runtime");
+    let stream = Stream::unix(socket);
+    let reads = Rc::new(Deadline::new(&shard, stream.fd()));
+    let serving = monoio::spawn(server::serve(shard, stream, Rc::clone(&reads)));
+
+    let mut client = Client::new(theirs, plan);
+    for &step in steps {
+        Step::of(step).take(&mut client, &turns, &reads).await;
+    }
+    let late = Instant::now() + PATIENCE;
+    client.opens_all_windows(plan);
+    while !client.has_all() {
+        client.delivers(usize::MAX);
+        client.reads(usize::MAX);
+        turns.wait_a_turn().await;
+        assert!(Instant::now() < late, "{client:?}");
+    }
+    client.finishes();
+    while !(client.is_at_end() && serving.is_finished()) {
+        client.reads(usize::MAX);
+        turns.wait_a_turn().await;
+        assert!(Instant::now() < late, "no end: {client:?}");
+    }
+    client.check(plan);
+    // A task that waits outlives its runtime, and keeps its descriptors.
+    bell.shutdown(Shutdown::Both).expect("our socket");
+    answering.await.expect("its end");
+}
+
+/// What the client asks.
+struct Plan {
+    streams: u32,
+    /// What the bodies' lengths are multiples of.
+    size: usize,
+    /// What a stream may send before the client opens its window.
+    window: u32,
+    /// Bytes of body in a frame.
+    frame: usize,
+    /// Whether all requests begin before a body comes, and bodies take turns.
+    heads_first: bool,
+}
+
+impl Plan {
+    fn ids(&self) -> impl Iterator<Item = u32> {
+        (0..self.streams).map(|number| 2 * number + 1)
+    }
+
+    /// The body of a stream: of its own length, and of its own bytes.
+    fn body(&self, id: u32) -> Vec<u8> {
+        let id = id as usize;
+        let length = self.size * (id * 37 % 64);
+        (0..length)
+            .map(|at| (at * 7 + id).to_le_bytes()[0])
+            .collect()
+    }
+
+    /// What the client sends behind its preface and settings, some PINGs among it.
+    fn frames(&self) -> VecDeque<Vec<u8>> {
+        let mut frames = VecDeque::new();
+        let mut bodies = Vec::new();
+        for id in self.ids() {
+            let body = self.body(id);
+            let end = u8::from(body.is_empty());
+            frames.push_back(frame(1, FrameHead::END_HEADERS | end, id, REQUEST));
+            if has_ping(id) {
+                frames.push_back(frame(6, 0, 0, &u64::from(id).to_be_bytes()));
+            }
+            let pieces = body.chunks(self.frame).enumerate();
+            let last = body.len().div_ceil(self.frame);
+            let pieces = pieces.map(|(at, piece)| frame(0, u8::from(at + 1 == last), id, piece));
+            if self.heads_first {
+                bodies.push(pieces.collect::<VecDeque<_>>());
+            } else {
+                frames.extend(pieces);
+            }
+        }
+        while !bodies.is_empty() {
+            frames.extend(bodies.iter_mut().filter_map(VecDeque::pop_front));
+            bodies.retain(|pieces| !pieces.is_empty());
+        }
+        frames
+    }
+}
+
+/// Whether a PING follows the request: every fourth.
+fn has_ping(id: u32) -> bool {
+    id % 8 == 1
+}
+
+/// `POST http://a.test/` by RFC 7541 appendix A, nothing compressed.
+const REQUEST: &[u8] = b"\x83\x86\x84\x01\x06a.test";
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short");
+    let mut frame = length.to_be_bytes()[1..].to_vec();
+    frame.extend_from_slice(&[kind, flags]);
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// What the client does next.
+#[derive(Clone, Copy)]
+enum Step {
+    /// So many bytes are sent.
+    Deliver(usize),
+    /// They are sent, and the server has its turn before others follow.
+    DeliverAlone(usize),
+    /// So many bytes are read, if they are there.
+    Read(usize),
+    /// It stands still while the server has its turn.
+    Stall,
+    /// A window opens by so much: the connection's, or that of a stream.
+    Open(u32),
+    /// As if nothing had come for long: the server's read ends without any bytes.
+    LosePatience,
+}
+
+impl Step {
+    /// Three bits say what, the others how much: 1 to 16 bytes, or a power of two.
+    fn of(byte: u8) -> Self {
+        let amount = match byte >> 3 {
+            few @ 0..16 => u32::from(few) + 1,
+            many => 1 << (many - 11),
+        };
+        match byte & 7 {
+            0 | 1 => Self::Deliver(amount as usize),
+            2 => Self::DeliverAlone(amount as usize),
+            3 | 4 => Self::Read(amount as usize),
+            5 => Self::Stall,
+            6 => Self::Open(amount),
+            _ => Self::LosePatience,
+        }
+    }
+
+    async fn take(self, client: &mut Client, turns: &Turns, reads: &Deadline) {
+        match self {
+            Self::Deliver(most) => client.delivers(most),
+            Self::DeliverAlone(most) => {
+                client.delivers(most);
+                turns.wait_a_turn().await;
+            }
+            Self::Read(most) => client.reads(most),
+            Self::Stall => turns.wait_a_turn().await,
+            Self::Open(by) => client.opens_a_window(by),
+            Self::LosePatience => {
+                if client.may_be_silent() {
+                    reads.cancel_read();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The configuration in force, and how far it is in force.
+
+use admin::metrics::{Exposition, Labels};
+use admin_types::dump::SourceKind;
+use xds::model::{Kind, Listener, Model};
+
+use super::Scrape;
+use super::names::Names;
+use crate::names::Interned;
+
+impl Scrape<'_> {
+    pub(super) fn configuration(&self, names: &Names<'_>, out: &mut Exposition) {
+        let none = Labels::none();
+        let help = "Number of the configuration in force.";
+        out.gauge("configuration_number", help)
+            .number(&none, self.snapshot.version);
+        let kind = match self.source.kind {
+            SourceKind::Files => "files",
+            SourceKind::Xds => "xds",
+        };
+        let help = "Where the configuration comes from.";
+        out.gauge("configuration_source_info", help)
+            .number(&none.with("source", kind), 1);
+        let help = "For how long the configuration has been in force.";
+        let mut family = out.gauge("configuration_age_seconds", help);
+        if let Some(age) = self.source.age_seconds {
+            family.number(&none, age);
+        }
+        let help = "Conditions of its objects that are not as they should be.";
+        out.gauge("configuration_problems", help)
+            .number(&none, self.source.problems);
+        let mut family = out.gauge("configuration_resources", "What is loaded, by kind.");
+        for kind in Kind::ALL {
+            let count = count(self.model, kind) as u64;
+            family.number(&none.with("type", kind.category()), count);
+        }
+        self.binds(names, out);
+        self.certificates(out);
+        self.controller(out);
+    }
+
+    fn binds(&self, names: &Names<'_>, out: &mut Exposition) {
+        let help = "Whether an address is listened on.";
+        let mut family = out.gauge("bind_up", help);
+        for (id, labels) in &names.binds {
+            let is_down = self
+                .binds_down
+                .iter()
+                .any(|down| Interned::bind(*down) == *id);
+            family.number(labels, u64::from(!is_down));
+        }
+    }
+
+    fn certificates(&self, out: &mut Exposition) {
+        let help = "When the first of a listener's certificates expires, in Unix time.";
+        let mut family = out.gauge("certificate_expiry_timestamp_seconds", help);
+        for bind in self.snapshot.binds.iter().flatten() {
+            let gateway = Labels::none().with("gateway", &bind.gateway);
+            for listener in bind.listeners.iter() {
+                let known = self.model.listeners.get(&listener.key);
+                if let Some(expiry) = known.and_then(|listener| first_expiry(listener)) {
+                    family.number(&gateway.with("listener", listener.key.as_str()), expiry);
+                }
+            }
+        }
+    }
+
+    /// What is known of the controller, where there is one.
+    fn controller(&self, out: &mut Exposition) {
+        if self.source.kind != SourceKind::Xds {
+            return;
+        }
+        let none = Labels::none();
+        let connected = self.source.connected.unwrap_or_default();
+        let help = "Whether the controller is connected.";
+        out.gauge("xds_connected", help)
+            .number(&none, u64::from(connected));
+        let labels = |kind: &str| none.with("type", kind);
+        let help = "Since the last response of a type was accepted.";
+        let mut family = out.gauge("xds_accepted_age_seconds", help);
+        for state in &self.source.types {
+            if let Some(age) = state.acked_seconds_ago {
+                family.number(&labels(&state.kind), age);
+            }
+        }
+        let help = "Whether the last response of a type was refused.";
+        let mut family = out.gauge("xds_refused", help);
+        for state in &self.source.types {
+            let refused = u64::from(state.refused.is_some());
+            family.number(&labels(&state.kind), refused);
+        }
+    }
+}
+
+fn first_expiry(listener: &Listener) -> Option<u64> {
+    let certificates = listener.protocol.tls()?.certificates.iter();
+    // Of a chain that of its owner, which others outlive.
+    let own = certificates.filter_map(|certificate| certificate.chain.first());
+    let first = own.filter_map(translate::expiry::of).min()?;
+    // What expired before 1970 expired long ago.
+    Some(u64::try_from(first.as_second()).unwrap_or_default())
+}
+
+fn count(model: &Model, kind: Kind) -> usize {
+    match kind {
+        Kind::Bind => model.binds.len(),
+        Kind::Listener => model.listeners.len(),
+        Kind::Route => model.routes.len(),
+        Kind::Backend => model.backends.len(),
+        Kind::Workload => model.workloads.len(),
+        Kind::Service => model.services.len(),
+        Kind::Policy => model.policies.len(),
+    }
+}

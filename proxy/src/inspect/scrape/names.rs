@@ -1,0 +1,100 @@
+//! What of the configuration is named in labels, by the ids under which shards count.
+
+use std::collections::HashMap;
+
+use admin::metrics::Labels;
+
+use crate::config::{Carries, Listener, Opening, Snapshot};
+use crate::names::Interned;
+use crate::observe::series::Owner;
+
+/// What of the configuration is named in labels, by id.
+pub(super) struct Names<'a> {
+    pub(super) binds: Vec<(Interned, Labels)>,
+    pub(super) listeners: Vec<(Interned, Labels)>,
+    pub(super) routes: Vec<(Interned, Labels)>,
+    pub(super) owners: HashMap<Owner, usize>,
+    pub(super) owner_labels: Vec<Labels>,
+    pub(super) backends: HashMap<Interned, &'a str>,
+    /// Rules of connections that are carried as they are.
+    pub(super) carried: Vec<Carried>,
+    /// Who answers for such connections.
+    pub(super) carriers: HashMap<Owner, Labels>,
+}
+
+/// A rule of connections that are carried as they are.
+pub(super) struct Carried {
+    pub(super) id: Interned,
+    /// As those of rules of requests.
+    pub(super) labels: Labels,
+    /// With `TCP`, `TLS` or `UDP` besides.
+    pub(super) with_protocol: Labels,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let mut names = Self {
+            binds: Vec::new(),
+            listeners: Vec::new(),
+            routes: Vec::new(),
+            owners: HashMap::new(),
+            owner_labels: Vec::new(),
+            backends: HashMap::new(),
+            carried: Vec::new(),
+            carriers: HashMap::new(),
+        };
+        for (id, bind) in (0..).zip(&snapshot.binds) {
+            let Some(bind) = bind else { continue };
+            let gateway = Labels::none().with("gateway", &bind.gateway);
+            let labels = gateway.with("bind", bind.key.as_str());
+            names.binds.push((Interned::bind(id), labels));
+            for listener in bind.listeners.iter() {
+                let labels = gateway.with("listener", listener.key.as_str());
+                names.own(Owner::Listener(listener.id), labels.with("route", ""));
+                for rule in listener.rules.iter() {
+                    let labels = labels.with("route", &rule.name);
+                    names.own(Owner::Route(rule.id), labels.clone());
+                    names.routes.push((rule.id, labels));
+                }
+                if listener.carries == Carries::Bytes {
+                    names.carry(bind.opening, listener, &labels);
+                }
+                names.listeners.push((listener.id, labels));
+            }
+        }
+        let clusters = snapshot.clusters.iter();
+        names.backends = clusters
+            .map(|cluster| (cluster.id, &*cluster.name))
+            .collect();
+        names
+    }
+
+    /// Names a listener whose connections are carried as they are, and its rules.
+    fn carry(&mut self, opening: Opening, listener: &Listener, labels: &Labels) {
+        let protocol = match opening {
+            Opening::Udp => "UDP",
+            Opening::Tls => "TLS",
+            Opening::Tcp | Opening::Http => "TCP",
+        };
+        let nobodys = labels.with("route", "").with("protocol", protocol);
+        self.carriers.insert(Owner::Listener(listener.id), nobodys);
+        for (_, rule) in listener.l4.iter() {
+            let labels = labels.with("route", &rule.name);
+            let with_protocol = labels.with("protocol", protocol);
+            let owner = Owner::Route(rule.id);
+            // A rule of several hostnames comes once for each.
+            if self.carriers.insert(owner, with_protocol.clone()).is_none() {
+                self.carried.push(Carried {
+                    id: rule.id,
+                    labels,
+                    with_protocol,
+                });
+            }
+        }
+    }
+
+    fn own(&mut self, owner: Owner, labels: Labels) {
+        self.owners.insert(owner, self.owner_labels.len());
+        self.owner_labels.push(labels);
+    }
+}

@@ -1,0 +1,84 @@
+//! What is kept to be used again: buffers, working memory, tasks.
+
+use std::cell::{Cell, RefCell};
+
+/// Things of one kind that nobody uses at the moment, the one used last on top: it is still in the
+/// processor's cache.
+pub(crate) struct Shelf<T> {
+    free: RefCell<Vec<T>>,
+    /// The fewest that were free at once since the last trim: so many nobody needed.
+    fewest: Cell<usize>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self {
+            free: RefCell::default(),
+            fewest: Cell::default(),
+        }
+    }
+}
+
+impl<T> Shelf<T> {
+    /// The one that was used last, if there is any.
+    pub(crate) fn take(&self) -> Option<T> {
+        let mut free = self.free.borrow_mut();
+        let taken = free.pop();
+        self.fewest.set(self.fewest.get().min(free.len()));
+        taken
+    }
+
+    /// Keeps it for later.
+    pub(crate) fn put(&self, thing: T) {
+        self.free.borrow_mut().push(thing);
+    }
+
+    /// Keeps it for later, unless there are `spare` ones already: then it comes back, to be ended.
+    pub(crate) fn put_spare(&self, thing: T, spare: usize) -> Option<T> {
+        let mut free = self.free.borrow_mut();
+        if free.len() >= spare {
+            return Some(thing);
+        }
+        free.push(thing);
+        None
+    }
+
+    /// Takes away what nobody has needed since the last time, and hands each to `end`. How many there
+    /// were. None is kept in reserve: one that stays keeps memory around it from going back.
+    pub(crate) fn trim(&self, end: impl FnMut(T)) -> usize {
+        let mut free = self.free.borrow_mut();
+        let unneeded = self.fewest.get();
+        let taken: Vec<T> = free.drain(..unneeded).collect();
+        self.fewest.set(free.len());
+        drop(free);
+        taken.into_iter().for_each(end);
+        unneeded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shelf;
+
+    #[test]
+    fn so_many_are_kept_in_reserve() {
+        let shelf = Shelf::default();
+        let back: Vec<_> = (0..5).filter_map(|n| shelf.put_spare(n, 3)).collect();
+        assert_eq!(back, [3, 4]);
+        assert_eq!(shelf.take(), Some(2));
+        assert_eq!(shelf.put_spare(5, 3), None);
+    }
+
+    #[test]
+    fn what_was_needed_since_the_last_trim_stays() {
+        let shelf = Shelf::default();
+        (0..10).for_each(|n| shelf.put(n));
+        assert_eq!(shelf.trim(drop), 0, "they are all new");
+        assert_eq!(shelf.take(), Some(9), "the last one first");
+        shelf.put(9);
+        let mut ended = Vec::new();
+        assert_eq!(shelf.trim(|n| ended.push(n)), 9);
+        assert_eq!(ended, (0..9).collect::<Vec<_>>(), "the coldest go");
+        assert_eq!((shelf.trim(drop), shelf.take()), (1, None));
+    }
+}

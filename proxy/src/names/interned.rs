@@ -1,0 +1,203 @@
+//! Names made small: whatever is counted or remembered across configurations gets an id.
+//!
+//! An id is an index into the tables of every shard, and a generation that tells the index's present
+//! owner from earlier ones. The configuration thread hands ids out when it compiles a snapshot; shards only
+//! look things up.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The id of an endpoint, service, route or listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Interned {
+    /// Index into the shards' tables.
+    pub index: u32,
+    /// How many owners the index had before.
+    pub generation: u32,
+}
+
+impl Interned {
+    /// The id of a bind, which is never given to another one.
+    #[must_use]
+    pub fn bind(index: u32) -> Self {
+        Self {
+            index,
+            generation: 0,
+        }
+    }
+}
+
+/// Hands out ids for keys of one kind.
+#[derive(Debug)]
+pub struct Interner<K> {
+    ids: HashMap<K, Interned>,
+    free: Vec<Interned>,
+    next: u32,
+}
+
+impl<K> Default for Interner<K> {
+    fn default() -> Self {
+        Self {
+            ids: HashMap::new(),
+            free: Vec::new(),
+            next: 0,
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Interner<K> {
+    /// The id of a key; a new one where it has none yet.
+    pub fn intern(&mut self, key: &K) -> Interned {
+        if let Some(id) = self.ids.get(key) {
+            return *id;
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            let index = self.next;
+            self.next += 1;
+            Interned {
+                index,
+                generation: 0,
+            }
+        });
+        self.ids.insert(key.clone(), id);
+        id
+    }
+
+    /// The id of a key that has one.
+    #[must_use]
+    pub fn get(&self, key: &K) -> Option<Interned> {
+        self.ids.get(key).copied()
+    }
+
+    /// Gives up the id of a key. Call it when the last snapshot that used it is gone from every
+    /// shard.
+    pub fn remove(&mut self, key: &K) {
+        if let Some(id) = self.ids.remove(key) {
+            self.free.push(Interned {
+                index: id.index,
+                generation: id.generation.wrapping_add(1),
+            });
+        }
+    }
+
+    /// The keys and their ids, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, Interned)> {
+        self.ids.iter().map(|(key, id)| (key, *id))
+    }
+}
+
+/// A shard's table, looked up by id. An entry of an earlier owner is not found.
+#[derive(Debug)]
+pub struct Table<T> {
+    slots: Vec<Option<(u32, T)>>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// The entry of an id.
+    #[must_use]
+    pub fn find(&self, id: Interned) -> Option<&T> {
+        match self.slots.get(id.index as usize) {
+            Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The entry of an id, to change it.
+    pub fn find_mut(&mut self, id: Interned) -> Option<&mut T> {
+        match self.slots.get_mut(id.index as usize) {
+            Some(Some((generation, entry))) if *generation == id.generation => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = (Interned, &T)> {
+        let slots = (0..).zip(&self.slots);
+        slots.filter_map(|(index, slot)| {
+            let (generation, entry) = slot.as_ref()?;
+            let generation = *generation;
+            Some((Interned { index, generation }, entry))
+        })
+    }
+
+    /// All entries, to change them.
+    pub fn entries_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().flatten().map(|(_, entry)| entry)
+    }
+
+    /// The entry of an id; made by `new` where there is none, in place of an earlier owner's.
+    pub fn find_or_insert(&mut self, id: Interned, new: impl FnOnce() -> T) -> &mut T {
+        let index = id.index as usize;
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+        }
+        let slot = &mut self.slots[index];
+        if slot
+            .as_ref()
+            .is_some_and(|(generation, _)| *generation != id.generation)
+        {
+            *slot = None;
+        }
+        &mut slot.get_or_insert_with(|| (id.generation, new())).1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Interned, Interner, Table};
+
+    fn id(index: u32, generation: u32) -> Interned {
+        Interned { index, generation }
+    }
+
+    #[test]
+    fn a_key_keeps_its_id() {
+        let mut interner = Interner::default();
+        assert_eq!(interner.intern(&"a"), id(0, 0));
+        assert_eq!(interner.intern(&"b"), id(1, 0));
+        assert_eq!(interner.intern(&"a"), id(0, 0));
+    }
+
+    #[test]
+    fn an_index_is_used_again_in_a_new_generation() {
+        let mut interner = Interner::default();
+        interner.intern(&"a");
+        interner.intern(&"b");
+        interner.remove(&"a");
+        assert_eq!(
+            (interner.get(&"a"), interner.get(&"b")),
+            (None, Some(id(1, 0)))
+        );
+        assert_eq!(interner.intern(&"c"), id(0, 1));
+        assert_eq!(interner.intern(&"a"), id(2, 0));
+        assert_eq!(interner.iter().count(), 3);
+    }
+
+    #[test]
+    fn a_table_forgets_the_earlier_owner() {
+        let mut table = Table::default();
+        *table.find_or_insert(id(3, 0), || 1) += 1;
+        assert_eq!(table.find(id(3, 0)), Some(&2));
+        assert_eq!(table.find(id(3, 1)), None);
+        assert_eq!(table.find_or_insert(id(3, 1), || 7), &7);
+        assert_eq!(table.find(id(3, 0)), None);
+        assert_eq!(table.find(id(9, 0)), None);
+    }
+
+    #[test]
+    fn entries_can_be_changed() {
+        let mut table = Table::default();
+        for index in [1, 4] {
+            table.find_or_insert(id(index, 2), || index);
+        }
+        table.entries_mut().for_each(|entry| *entry *= 10);
+        assert_eq!(table.find_mut(id(4, 2)), Some(&mut 40));
+        assert_eq!(table.find_mut(id(4, 3)), None);
+    }
+}

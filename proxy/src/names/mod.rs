@@ -1,0 +1,8 @@
+//! Compact names to count by: ids of configured objects, and fixed sets of causes.
+
+mod causes;
+mod interned;
+
+pub use causes::Cause;
+pub(crate) use causes::causes;
+pub use interned::{Interned, Interner, Table};

@@ -1,0 +1,215 @@
+//! Accepting clients, and stopping to.
+
+#![expect(
+    unsafe_code,
+    reason = "poll(2) on a listening socket, and a copy of an accepted one"
+)]
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use monoio::net::{TcpListener, TcpStream};
+
+use crate::downstream::{Downstream, connection};
+use crate::limits::{
+    ACCEPT_LOOPS, ACCEPT_PAUSE, ACCEPTS_PER_POLL, QUEUE_LOOKS, QUEUE_PAUSE, QUEUE_QUIET_LOOKS,
+};
+use crate::machine::driver::Waits;
+use crate::machine::sockets::{self, Listening};
+use crate::net::{self, Stream};
+use crate::shard::Shard;
+use crate::shard::fence::fenced;
+use crate::shard::inbox::Ask;
+use crate::shard::tasks::{Purpose, listed};
+
+/// The listening sockets of a shard.
+#[derive(Default)]
+pub(super) struct Acceptors {
+    list: RefCell<Vec<Rc<Acceptor>>>,
+    /// Whether there is no room, as the accept loops have seen it: they pause together.
+    paused: Rc<Cell<bool>>,
+}
+
+struct Acceptor {
+    bind: u32,
+    fd: RawFd,
+    listener: TcpListener,
+    stopped: Cell<bool>,
+    /// That of all acceptors of the shard.
+    paused: Rc<Cell<bool>>,
+    /// Keeps the port for as long as this takes connections from it.
+    _sockets: Arc<Listening>,
+}
+
+impl Acceptors {
+    /// Accepts connections of `bind` from the shard's own socket until told to stop.
+    ///
+    /// # Errors
+    /// The kernel or the runtime cannot take the socket over.
+    pub(super) fn listen(
+        &self,
+        downstream: &Rc<Downstream>,
+        bind: u32,
+        sockets: Arc<Listening>,
+    ) -> io::Result<()> {
+        let shard = &downstream.proxy.shard;
+        let socket = sockets.lend(shard.id)?;
+        let fd = socket.as_raw_fd();
+        let listener = std::net::TcpListener::from(socket);
+        listener.set_nonblocking(shard.waits == Waits::ForReadiness)?;
+        let listener = TcpListener::from_std(listener)?;
+        let acceptor = Rc::new(Acceptor {
+            bind,
+            fd,
+            listener,
+            stopped: Cell::new(false),
+            paused: Rc::clone(&self.paused),
+            _sockets: sockets,
+        });
+        self.list.borrow_mut().push(Rc::clone(&acceptor));
+        let purpose = Purpose::Accept(bind);
+        for _ in 0..ACCEPT_LOOPS {
+            let (downstream, acceptor) = (Rc::clone(downstream), Rc::clone(&acceptor));
+            monoio::spawn(listed(shard, purpose, async move {
+                acceptor.run(downstream).await;
+            }));
+        }
+        Ok(())
+    }
+
+    /// Stops accepting where `which` says so of a bind, after what waits in the queue was taken:
+    /// whoever is in it has a connection already, as far as they know.
+    pub(super) async fn stop(&self, shard: &Shard, which: impl Fn(u32) -> bool) {
+        let stopping: Vec<_> = {
+            let mut list = self.list.borrow_mut();
+            list.extract_if(.., |acceptor| which(acceptor.bind))
+                .collect()
+        };
+        for acceptor in &stopping {
+            sockets::turn_clients_away(acceptor.fd);
+        }
+        // Those whose handshake is under way come to the queue yet, or they would be reset.
+        let mut quiet = 0;
+        for _ in 0..QUEUE_LOOKS {
+            let waits = stopping.iter().any(|acceptor| is_readable(acceptor.fd));
+            quiet = if waits { 0 } else { quiet + 1 };
+            if quiet > QUEUE_QUIET_LOOKS || stopping.is_empty() || !shard.has_room() {
+                break;
+            }
+            monoio::time::sleep(QUEUE_PAUSE).await;
+        }
+        for acceptor in stopping {
+            acceptor.stopped.set(true);
+            // An accept must not be dropped (it would leak the connection); this ends it.
+            net::shutdown(acceptor.fd, libc::SHUT_RD);
+        }
+    }
+}
+
+impl Acceptor {
+    async fn run(&self, downstream: Rc<Downstream>) {
+        let shard = &downstream.proxy.shard;
+        let mut accepted = 0_u32;
+        while !self.stopped.get() {
+            if !shard.has_room() {
+                if !self.paused.replace(true) {
+                    shard.counters.accept_paused.increment();
+                }
+                // Clients wait in the kernel's queue, which costs them time and us nothing.
+                monoio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+            self.paused.set(false);
+            match self.listener.accept().await {
+                Ok((socket, address)) => {
+                    self.place(&downstream, socket, canonical(address));
+                    accepted = accepted.wrapping_add(1);
+                    if accepted.is_multiple_of(ACCEPTS_PER_POLL) {
+                        shard.turns.give_way().await;
+                    }
+                }
+                Err(_) if self.stopped.get() => return,
+                // One client's failure (ECONNABORTED), or no descriptors: neither ends the loop.
+                Err(error) => {
+                    shard.counters.accept_errors.add(1);
+                    if error.raw_os_error() != Some(libc::ECONNABORTED) {
+                        monoio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Acceptor {
+    /// Serves a connection, or hands it to another shard that has fewer.
+    fn place(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
+        let shard = &downstream.proxy.shard;
+        let other = shard.with_rng(|rng| shard.peers.better_off(shard.id, rng));
+        if let Some(other) = other.filter(|_| !shard.draining.get())
+            && let Ok(copy) = copy(&socket)
+        {
+            let ask = Ask::Adopt {
+                bind: self.bind,
+                socket: copy,
+                address,
+            };
+            if shard.peers.hand_over(other, ask).is_ok() {
+                return;
+            }
+        }
+        serve(downstream, self.bind, socket, address);
+    }
+}
+
+/// Another descriptor of the same connection, which belongs to no runtime.
+fn copy(socket: &TcpStream) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is open for as long as the socket is borrowed.
+    unsafe { BorrowedFd::borrow_raw(socket.as_raw_fd()) }.try_clone_to_owned()
+}
+
+/// Serves a connection that another shard has accepted.
+///
+/// # Errors
+/// The runtime cannot take the socket over.
+pub(super) fn adopt(
+    downstream: &Rc<Downstream>,
+    bind: u32,
+    socket: OwnedFd,
+    address: SocketAddr,
+) -> io::Result<()> {
+    let shard = &downstream.proxy.shard;
+    shard.peers.has_come(shard.id);
+    let socket = std::net::TcpStream::from(socket);
+    socket.set_nonblocking(shard.waits == Waits::ForReadiness)?;
+    serve(downstream, bind, TcpStream::from_std(socket)?, address);
+    Ok(())
+}
+
+fn serve(downstream: &Rc<Downstream>, bind: u32, socket: TcpStream, address: SocketAddr) {
+    let shard = &downstream.proxy.shard;
+    tracing::trace!(shard = shard.id, client = %address, "serves a connection");
+    let stream = Stream::tcp(socket);
+    let serve = connection::serve(Rc::clone(downstream), stream, address, bind);
+    monoio::spawn(fenced(shard, Purpose::Connection(address), serve));
+}
+
+/// IPv4 peers of a socket for both families come as IPv6: back to what they are.
+fn canonical(mut address: SocketAddr) -> SocketAddr {
+    address.set_ip(address.ip().to_canonical());
+    address
+}
+
+fn is_readable(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: the pointer names one live `pollfd`, and the call does not wait.
+    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLIN != 0 }
+}

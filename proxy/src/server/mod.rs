@@ -1,0 +1,53 @@
+//! A running shard: its thread accepts clients, serves them, and does the housekeeping.
+//!
+//! This is the composition root of a shard. It creates the state of each module on top of the state
+//! that the module depends on: `Shard`, `Proxy`, `Downstream`, and the listening sockets.
+
+mod accept;
+mod answers;
+mod run;
+
+use std::rc::Rc;
+
+use crate::downstream::Downstream;
+use crate::exchange::Proxy;
+use crate::l4::udp::UdpListeners;
+use crate::shard::Shard;
+
+use self::accept::Acceptors;
+
+pub(crate) use self::run::{ServerOptions, run};
+
+/// All state of a running shard.
+struct Server {
+    downstream: Rc<Downstream>,
+    /// Listening sockets.
+    acceptors: Acceptors,
+    /// UDP listeners.
+    udp: UdpListeners,
+}
+
+impl Server {
+    fn new(shard: Rc<Shard>, session_key: ring::hmac::Key) -> Self {
+        let proxy = Rc::new(Proxy::new(shard, session_key));
+        Self {
+            downstream: Rc::new(Downstream::new(proxy)),
+            acceptors: Acceptors::default(),
+            udp: UdpListeners::default(),
+        }
+    }
+
+    fn proxy(&self) -> &Rc<Proxy> {
+        &self.downstream.proxy
+    }
+
+    fn shard(&self) -> &Rc<Shard> {
+        &self.downstream.proxy.shard
+    }
+
+    /// Frees what nobody needs.
+    fn trim_memory(&self) {
+        let trimmed = self.proxy().scratch.trim() + self.downstream.stream_tasks.trim();
+        self.shard().trim_memory(trimmed);
+    }
+}

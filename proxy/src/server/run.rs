@@ -1,0 +1,205 @@
+//! A shard's thread: runtime, housekeeping, inbox.
+
+use std::io;
+use std::rc::{Rc, Weak};
+use std::time::Instant;
+
+use monoio::io::AsyncReadRent;
+use monoio::net::UnixStream;
+use xds::model::Transport;
+
+use super::{Server, accept, answers};
+use crate::limits::{
+    DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, TRIM_TICKS,
+    WHEEL_TICK,
+};
+use crate::machine::cpu;
+use crate::machine::driver::{Driver, DriverChoice, DriverReport, Waits};
+use crate::machine::scheduling;
+use crate::memory::heap;
+use crate::shard::inbox::{Ask, InboxReader};
+use crate::shard::tasks::{Purpose, listed};
+use crate::shard::turn::Turns;
+use crate::shard::{Shard, ShardOptions};
+
+/// What a server is started with.
+pub(crate) struct ServerOptions {
+    /// What its shard is.
+    pub(crate) shard: ShardOptions,
+    /// The runtime wanted.
+    pub(crate) driver: DriverChoice,
+    /// The core to run on.
+    pub(crate) core: Option<usize>,
+    /// Seals session tokens.
+    pub(crate) session_key: ring::hmac::Key,
+}
+
+/// Runs a shard on this thread until it is asked to stop. `started` learns which driver won.
+///
+/// # Errors
+/// No runtime could be built.
+pub(crate) fn run(
+    options: ServerOptions,
+    inbox: InboxReader,
+    started: impl FnOnce(DriverReport),
+) -> io::Result<()> {
+    if let Some(core) = options.core {
+        cpu::bind_thread(&[core])?;
+    }
+    scheduling::wake_soon();
+    let (driver, report) = Driver::build(options.driver, options.shard.descriptors)?;
+    let waits = driver.waits();
+    inbox.bell.set_nonblocking(waits == Waits::ForReadiness)?;
+    let (turns, ringing) = Turns::new(waits)?;
+    options.shard.counters.thread.start();
+    heap::counts::count_as_shard(options.shard.id);
+    started(report);
+    let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
+    let _hangs_up = HangsUp(Rc::downgrade(&shard));
+    let server = Rc::new(Server::new(shard, options.session_key));
+    driver.block_on(async move {
+        monoio::spawn(turns.answer(ringing));
+        let housekeeping = housekeeping(Rc::clone(&server));
+        monoio::spawn(listed(server.shard(), Purpose::Housekeeping, housekeeping));
+        serve_inbox(&server, inbox).await
+    })
+}
+
+/// Hangs up on the clients of a shard that panics: the runtime leaves sockets open whose operations
+/// are under way, and their clients would wait for ever.
+struct HangsUp(Weak<Shard>);
+
+impl Drop for HangsUp {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(shard) = self.0.upgrade()
+        {
+            shard.clients.reset_all();
+            // Without a runtime its sockets cannot be closed.
+            std::mem::forget(shard);
+        }
+    }
+}
+
+/// Each tick: expired deadlines, and the access log's lines; now and then, idle upstreams.
+async fn housekeeping(server: Rc<Server>) {
+    let shard = server.shard();
+    let mut due = Instant::now();
+    let (mut since_sweep, mut since_trim) = (0, 0);
+    loop {
+        due += WHEEL_TICK;
+        monoio::time::sleep_until(due.into()).await;
+        let now = Instant::now();
+        let lag = now.saturating_duration_since(due);
+        shard.counters.loop_lag.observe(lag);
+        shard.counters.heartbeat.beat(now);
+        let tick = shard.advance(now);
+        // This looks at the configuration, so an idle shard lets go of old ones too.
+        shard.relieve(lag);
+        shard.end_surplus_waits();
+        shard.log.borrow_mut().flush();
+        since_sweep += 1;
+        if since_sweep >= POOL_SWEEP_TICKS {
+            since_sweep = 0;
+            server.proxy().upstreams.pool.sweep(tick);
+            server.trim_memory();
+        }
+        since_trim += 1;
+        if since_trim >= TRIM_TICKS {
+            since_trim = 0;
+            shard.give_memory_back();
+        }
+        due = due.max(now.checked_sub(WHEEL_TICK).unwrap_or(now));
+    }
+}
+
+async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> {
+    let shard = server.shard();
+    let mut bell = UnixStream::from_std(inbox.bell)?;
+    let mut rings = vec![0_u8; 64];
+    loop {
+        while let Some(ask) = inbox.queue.pop() {
+            match ask {
+                Ask::Listen { bind, sockets } => {
+                    let listening = match sockets.transport() {
+                        Transport::Tcp => {
+                            server.acceptors.listen(&server.downstream, bind, sockets)
+                        }
+                        Transport::Udp => server.udp.listen(server.proxy(), bind, sockets),
+                    };
+                    if let Err(error) = listening {
+                        tracing::error!(shard = shard.id, bind, %error, "cannot accept connections");
+                    }
+                }
+                Ask::Adopt {
+                    bind,
+                    socket,
+                    address,
+                } => {
+                    if let Err(error) = accept::adopt(&server.downstream, bind, socket, address) {
+                        tracing::warn!(shard = shard.id, %error, "lost a connection on its way");
+                    }
+                }
+                Ask::Unlisten { bind } => {
+                    server.udp.stop(|of| of == bind);
+                    server.acceptors.stop(shard, |of| of == bind).await;
+                    monoio::spawn(close_orphans(Rc::clone(shard), bind));
+                    shard.clients.wake_listening();
+                }
+                Ask::StopAccepting => {
+                    server.udp.stop(|_| true);
+                    server.acceptors.stop(shard, |_| true).await;
+                }
+                Ask::Drain => {
+                    shard.draining.begin();
+                    monoio::spawn(close_idle(Rc::clone(shard)));
+                    shard.clients.wake_listening();
+                    let upstreams = &server.proxy().upstreams;
+                    upstreams.pool.clear();
+                    upstreams.sessions.clear();
+                }
+                Ask::Admin(ask) => answers::answer(server.proxy(), ask),
+                Ask::Stop => return stop(server).await,
+            }
+        }
+        let result;
+        (result, rings) = bell.read(rings).await;
+        if result? == 0 {
+            return stop(server).await;
+        }
+    }
+}
+
+/// Closes what is idle, some at a time.
+async fn close_idle(shard: Rc<Shard>) {
+    let each = shard.clients.open() / DRAIN_SPREAD_TICKS;
+    while shard.clients.close_idle_some(each.max(DRAIN_BATCH)) > 0 {
+        monoio::time::sleep(WHEEL_TICK).await;
+    }
+}
+
+/// Closes the idle connections of a bind that is gone, unless it came back meanwhile.
+async fn close_orphans(shard: Rc<Shard>, bind: u32) {
+    monoio::time::sleep(ORPHAN_GRACE).await;
+    if shard.config.load().bind(bind).is_none() {
+        shard.clients.close_idle(|of| of == bind);
+    }
+}
+
+/// Ends every connection and waits for their operations: the kernel may still have their buffers.
+async fn stop(server: &Server) -> io::Result<()> {
+    let shard = server.shard();
+    server.acceptors.stop(shard, |_| true).await;
+    shard.draining.give_up();
+    shard.clients.reset_all();
+    let sessions = server.udp.end_sessions();
+    for tick in 0..STOP_TICKS {
+        // Sessions are logged as they end, which they do at once.
+        if shard.clients.open() == 0 && (sessions == 0 || tick > 0) {
+            break;
+        }
+        monoio::time::sleep(WHEEL_TICK).await;
+    }
+    shard.log.borrow_mut().flush();
+    Ok(())
+}

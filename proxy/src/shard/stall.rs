@@ -1,0 +1,112 @@
+//! When a receiver takes too little: none of what waits for it, or so little that it holds memory for
+//! nothing.
+//!
+//! A write waits until the whole of a buffer has found room, which takes a slow receiver longer than
+//! it may take nothing for. So what it has taken is looked at several times in that time.
+
+use std::time::Duration;
+
+use super::wheel::Tick;
+use crate::limits::{RECEIVER_LOOKS, RECEIVER_MIN_RATE};
+
+/// How a receiver does while bytes wait for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Stall {
+    /// For how long it may take too little.
+    patience: Duration,
+    /// When its time is over, whatever it takes.
+    until: Tick,
+    /// What it had taken when it last took enough; not known before the first look.
+    taken: Option<u64>,
+    /// Looks since then.
+    looks: u32,
+}
+
+impl Stall {
+    /// Of a receiver that may take too little for so long.
+    pub(super) fn new(patience: Duration, until: Tick) -> Self {
+        Self {
+            patience,
+            until,
+            taken: None,
+            looks: 0,
+        }
+    }
+
+    /// Between two looks.
+    pub(super) fn interval(&self) -> Duration {
+        self.patience / RECEIVER_LOOKS
+    }
+
+    /// Looks at what it has taken by now, in all: after how long to look again, or `None` where it is
+    /// not waited for any longer.
+    pub(super) fn look(&mut self, taken: u64, now: Tick) -> Option<Duration> {
+        if now >= self.until {
+            return None;
+        }
+        let interval = self.interval();
+        if let Some(before) = self.taken {
+            self.looks = self.looks.saturating_add(1);
+            let time = interval.saturating_mul(self.looks);
+            let least = time.as_millis().saturating_mul(RECEIVER_MIN_RATE.into()) / 1000;
+            let progress = u128::from(taken.saturating_sub(before));
+            if progress < least.max(1) {
+                return (self.looks < RECEIVER_LOOKS).then_some(self.next(now));
+            }
+        }
+        self.taken = Some(taken);
+        self.looks = 0;
+        Some(self.next(now))
+    }
+
+    fn next(&self, now: Tick) -> Duration {
+        self.interval().min(self.until.since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Stall;
+    use crate::limits::{RECEIVER_LOOKS, RECEIVER_MIN_RATE};
+    use crate::shard::wheel::Tick;
+
+    const PATIENCE: Duration = Duration::from_secs(8);
+
+    /// How many looks a receiver outlasts that has taken this much at each of them.
+    fn outlasts(taken: impl Fn(u64) -> u64) -> u64 {
+        let mut stall = Stall::new(PATIENCE, Tick::NEVER);
+        (0..100)
+            .find(|look| stall.look(taken(*look), Tick::default()).is_none())
+            .unwrap_or(100)
+    }
+
+    #[test]
+    fn a_receiver_that_takes_nothing_has_its_time_and_no_more() {
+        assert_eq!(outlasts(|_| 7), u64::from(RECEIVER_LOOKS));
+    }
+
+    #[test]
+    fn a_receiver_that_takes_enough_is_waited_for() {
+        let each = u64::from(RECEIVER_MIN_RATE) * PATIENCE.as_secs() / u64::from(RECEIVER_LOOKS);
+        assert_eq!(outlasts(|look| look * each), 100);
+        // As much at one look in so many as others take by and by.
+        let lumps = |look: u64| look / u64::from(RECEIVER_LOOKS) * 4 * each;
+        assert_eq!(outlasts(lumps), 100);
+    }
+
+    #[test]
+    fn a_receiver_that_takes_too_little_is_not() {
+        assert_eq!(outlasts(|look| look), u64::from(RECEIVER_LOOKS));
+    }
+
+    #[test]
+    fn nobody_is_waited_for_beyond_the_end() {
+        let end = Tick::default().after(Duration::from_secs(1));
+        let mut stall = Stall::new(PATIENCE, end);
+        let left = stall.look(0, Tick::default()).expect("there is time left");
+        assert!(left <= Duration::from_millis(1100), "{left:?}");
+        assert!(stall.look(1 << 20, end).is_none());
+    }
+}

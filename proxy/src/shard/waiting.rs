@@ -1,0 +1,216 @@
+//! The connections of a shard that wait for a request with a buffer in hand, in the order in which
+//! they began to: where too many are idle, those that have waited longest give their buffers up.
+//!
+//! Every request enters and leaves, so both are a few stores. The list is linked by position in a
+//! table that grows to the limit and no further.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use super::wheel::{Handle, Tick};
+use crate::limits::{PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE};
+
+/// The connections that wait.
+#[derive(Default)]
+pub(crate) struct Waiting(RefCell<List>);
+
+#[derive(Default)]
+struct List {
+    entries: Vec<Entry>,
+    count: usize,
+    /// Who has waited longest.
+    first: Option<usize>,
+    /// Who came last.
+    last: Option<usize>,
+    /// A free entry; further ones are linked by `next`.
+    free: Option<usize>,
+}
+
+struct Entry {
+    /// The deadline of the connection's read.
+    deadline: Handle,
+    /// When it began to wait.
+    since: Tick,
+    /// How many connections had the entry before.
+    turn: u32,
+    next: Option<usize>,
+    previous: Option<usize>,
+}
+
+/// A connection's place among those that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    entry: usize,
+    turn: u32,
+}
+
+impl Waiting {
+    /// Enters the connection whose read has this deadline, behind all others. For how long it may
+    /// hold its buffer: less where many wait.
+    pub(crate) fn enter(&self, deadline: Handle, now: Tick) -> (Place, Duration) {
+        let mut list = self.0.borrow_mut();
+        let place = list.append(deadline, now);
+        let is_crowded = list.count > WAITING_BUFFERS / 2;
+        let patience = if is_crowded {
+            PARK_SOON_AFTER
+        } else {
+            PARK_AFTER
+        };
+        (place, patience)
+    }
+
+    /// The connection waits no longer, unless it has left before.
+    pub(crate) fn leave(&self, place: Place) {
+        let mut list = self.0.borrow_mut();
+        let entry = list.entries.get(place.entry);
+        if entry.is_some_and(|entry| entry.turn == place.turn) {
+            list.release(place.entry);
+        }
+    }
+
+    /// Takes the connection out that has waited longest, where too many do: the deadline of its read,
+    /// which is to end. One that began in this tick is at work rather than idle, and is spared as
+    /// long as there are not far too many.
+    pub(crate) fn take_surplus(&self, now: Tick) -> Option<Handle> {
+        let mut list = self.0.borrow_mut();
+        let first = list.first.filter(|_| list.count > WAITING_BUFFERS)?;
+        let Entry {
+            deadline, since, ..
+        } = list.entries[first];
+        let is_surplus = since < now || list.count > WAITING_BUFFERS_AT_ONCE;
+        is_surplus.then(|| {
+            list.release(first);
+            deadline
+        })
+    }
+}
+
+impl List {
+    fn append(&mut self, deadline: Handle, since: Tick) -> Place {
+        self.count += 1;
+        let previous = self.last;
+        let entry = if let Some(free) = self.free {
+            let entry = &mut self.entries[free];
+            self.free = entry.next;
+            (entry.deadline, entry.since) = (deadline, since);
+            (entry.next, entry.previous) = (None, previous);
+            free
+        } else {
+            self.entries.push(Entry {
+                deadline,
+                since,
+                turn: 0,
+                next: None,
+                previous,
+            });
+            self.entries.len() - 1
+        };
+        match previous {
+            Some(previous) => self.entries[previous].next = Some(entry),
+            None => self.first = Some(entry),
+        }
+        self.last = Some(entry);
+        let turn = self.entries[entry].turn;
+        Place { entry, turn }
+    }
+
+    /// Takes an entry out and frees it.
+    fn release(&mut self, at: usize) {
+        self.count -= 1;
+        let Entry { next, previous, .. } = self.entries[at];
+        match previous {
+            Some(previous) => self.entries[previous].next = next,
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => self.entries[next].previous = previous,
+            None => self.last = previous,
+        }
+        let free = self.free.replace(at);
+        let entry = &mut self.entries[at];
+        entry.turn = entry.turn.wrapping_add(1);
+        entry.next = free;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Place, Waiting};
+    use crate::limits::{
+        PARK_AFTER, PARK_SOON_AFTER, WAITING_BUFFERS, WAITING_BUFFERS_AT_ONCE, WHEEL_TICK,
+    };
+    use crate::shard::wheel::{Handle, Tick, Wheel};
+
+    /// So many deadlines, all of which wait since the first tick.
+    fn waiting(count: usize) -> (Waiting, Vec<Handle>, Vec<Place>) {
+        let mut wheel = Wheel::new(Tick::default());
+        let handles: Vec<_> = (0..count).map(|at| wheel.insert(at)).collect();
+        let waiting = Waiting::default();
+        let enter = |handle: &Handle| waiting.enter(*handle, Tick::default()).0;
+        let places = handles.iter().map(enter).collect();
+        (waiting, handles, places)
+    }
+
+    /// The tick after the first.
+    fn later() -> Tick {
+        Tick::at(WHEEL_TICK)
+    }
+
+    fn surplus(waiting: &Waiting, now: Tick) -> Vec<Handle> {
+        std::iter::from_fn(|| waiting.take_surplus(now)).collect()
+    }
+
+    #[test]
+    fn those_that_have_waited_longest_are_the_surplus() {
+        let (waiting, handles, _) = waiting(WAITING_BUFFERS + 3);
+        assert_eq!(surplus(&waiting, later()), handles[..3]);
+        waiting.enter(handles[0], later());
+        assert_eq!(surplus(&waiting, later()), handles[3..4]);
+    }
+
+    #[test]
+    fn those_at_work_are_spared_unless_they_are_far_too_many() {
+        let (waiting, handles, _) = waiting(WAITING_BUFFERS_AT_ONCE + 2);
+        assert_eq!(surplus(&waiting, Tick::default()), handles[..2]);
+        let rest = WAITING_BUFFERS_AT_ONCE - WAITING_BUFFERS;
+        assert_eq!(surplus(&waiting, later()), handles[2..2 + rest]);
+    }
+
+    #[test]
+    fn who_leaves_makes_room_once() {
+        let (waiting, handles, places) = waiting(WAITING_BUFFERS + 4);
+        // The first, one in the middle and the last.
+        for at in [0, WAITING_BUFFERS / 2, WAITING_BUFFERS + 3] {
+            waiting.leave(places[at]);
+            waiting.leave(places[at]);
+        }
+        assert_eq!(surplus(&waiting, later()), handles[1..2]);
+        // It has left, and its place is another's.
+        let (place, _) = waiting.enter(handles[0], later());
+        waiting.leave(places[1]);
+        assert_eq!(surplus(&waiting, later()), handles[2..3]);
+        waiting.leave(place);
+        assert_eq!(waiting.0.borrow().count, WAITING_BUFFERS - 1);
+    }
+
+    #[test]
+    fn busy_connections_come_and_go_without_a_trace() {
+        let (waiting, handles, places) = waiting(1);
+        waiting.leave(places[0]);
+        for _ in 0..10 * WAITING_BUFFERS_AT_ONCE {
+            let (place, patience) = waiting.enter(handles[0], Tick::default());
+            assert_eq!(patience, PARK_AFTER);
+            waiting.leave(place);
+        }
+        assert_eq!(waiting.0.borrow().entries.len(), 1);
+    }
+
+    #[test]
+    fn patience_is_shorter_in_a_crowd() {
+        let (waiting, handles, _) = waiting(WAITING_BUFFERS / 2 - 1);
+        let patience = |at: usize| -> Duration { waiting.enter(handles[at], later()).1 };
+        assert_eq!((patience(0), patience(1)), (PARK_AFTER, PARK_SOON_AFTER));
+    }
+}

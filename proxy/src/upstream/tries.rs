@@ -1,0 +1,66 @@
+//! The attempts of one request or connection at the endpoints of a service.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use rand::Rng;
+use xds::model::{Retry, RetryBudget};
+
+use super::health::{EndpointStates, ServiceState};
+use super::retry::{Ending, NoRetry, Replay, RequestInFlight, RetryInFlight, backoff, may_retry};
+use crate::config::Cluster;
+
+/// Counts attempts, and decides on further ones.
+pub(crate) struct Tries<'a> {
+    policy: Option<&'a Retry>,
+    budget: RetryBudget,
+    service: Rc<ServiceState>,
+    /// Tries after the first.
+    retries: u32,
+    retry: Option<RetryInFlight>,
+    _request: RequestInFlight,
+}
+
+impl<'a> Tries<'a> {
+    /// Books a request with its service. Without a policy it is tried again where no endpoint has
+    /// seen it.
+    pub(crate) fn begin(
+        states: &EndpointStates,
+        cluster: &Cluster,
+        policy: Option<&'a Retry>,
+    ) -> Self {
+        let service = states.service(cluster.id);
+        Self {
+            policy,
+            budget: cluster.retry_budget,
+            retries: 0,
+            retry: None,
+            _request: RequestInFlight::book(&service),
+            service,
+        }
+    }
+
+    /// Books another try.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn book(&mut self, ending: Ending, replay: Replay) -> Result<(), NoRetry> {
+        // The one before is over, whatever becomes of this one.
+        self.retry = None;
+        let (retries, service) = (self.retries, &self.service);
+        let booked = may_retry(self.policy, ending, retries, replay, service, self.budget)?;
+        self.retry = Some(booked);
+        self.retries += 1;
+        Ok(())
+    }
+
+    /// Tries after the first.
+    pub(crate) fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    /// For how long to wait before the try that was booked.
+    pub(crate) fn backoff(&self, rng: &mut impl Rng) -> Duration {
+        backoff(self.policy, self.retries, rng)
+    }
+}

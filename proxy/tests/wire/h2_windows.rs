@@ -1,0 +1,185 @@
+//! No reader stops another: what one client or backend does not take fills the windows of its own
+//! streams, and the connection's has room for all of them.
+
+use std::time::{Duration, Instant};
+
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, Peer, SETTINGS, before_frames, block, frame,
+    get, request,
+};
+use crate::support::{
+    Client, Driver, Gate, Gateway, Origin, Pair, Reply, Speaks, Through, gateway, ok,
+    on_both_drivers, origin, pattern, same_bytes,
+};
+
+/// Streams of a client, as many as it may have.
+const STREAMS: u32 = 100;
+
+/// Far above anything a loaded machine needs for one request, far below the time that a client may
+/// take nothing for.
+const PROMPT: Duration = Duration::from_secs(8);
+
+/// What a stream may send before it is given more.
+const WINDOW: usize = 64 * 1024;
+
+/// `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
+const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
+
+fn streams() -> impl Iterator<Item = u32> {
+    (0..STREAMS).map(|nth| 2 * nth + 1)
+}
+
+fn pair(driver: Driver, client: Speaks) -> Pair {
+    Pair {
+        driver,
+        client,
+        origin: Speaks::H2c,
+        from: Through::Nothing,
+        to: Through::Nothing,
+    }
+}
+
+fn fields<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
+    let mut fields = request(method);
+    fields.retain(|(name, _)| *name != ":path");
+    fields.insert(0, (":path", path));
+    fields
+}
+
+/// A backend that speaks HTTP/2, with a gateway before it.
+fn before(driver: Driver, reply: Reply) -> (Origin, Gateway) {
+    let origin = origin().replies(reply);
+    let gateway = pair(driver, Speaks::H1).gateway_to(&origin).start();
+    (origin, gateway)
+}
+
+/// Requests of other clients are answered as if nobody else were there.
+#[track_caller]
+fn are_prompt(driver: Driver, gateway: &Gateway, body: &[u8]) {
+    for speaks in [Speaks::H1, Speaks::H2c] {
+        let mut neighbour: Client = pair(driver, speaks).client(gateway);
+        for _ in 0..5 {
+            let begun = Instant::now();
+            same_bytes(&neighbour.gets("/").expects(200).body, body);
+            let took = begun.elapsed();
+            assert!(took < PROMPT, "a neighbour waited {took:?}");
+        }
+    }
+}
+
+/// Sends a window's worth of a request's body.
+fn fill(peer: &mut Peer, stream: u32) {
+    for _ in 0..4 {
+        peer.sends(frame(DATA, 0, stream, &[0; WINDOW / 4]));
+    }
+}
+
+on_both_drivers! {
+    fn a_client_without_a_window_stops_no_other_client_of_its_backend(driver) {
+        let body = pattern(300_000);
+        let (_origin, gateway) = before(driver, ok(&body));
+        let mut greedy = Peer::silent(gateway.address());
+        greedy.sends(PREFACE).sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
+        greedy.sends(streams().flat_map(get).collect::<Vec<_>>());
+        for _ in streams() {
+            greedy.next_of(HEADERS);
+        }
+        are_prompt(driver, &gateway, &body);
+    }
+
+    fn a_slow_consumer_of_grpc_stops_no_other_client_of_its_backend(driver) {
+        let body = pattern(300_000);
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nContent-Length: {}\r\n\r\n",
+            body.len(),
+        );
+        let (_origin, gateway) = before(driver, Reply::at_once().reads_the_body().sends(head).sends(&body));
+        let mut slow = Peer::client(gateway.address());
+        let mut call = fields("POST", "/");
+        call.extend([("content-type", "application/grpc"), ("te", "trailers")]);
+        let call = block(&call);
+        let ends = END_HEADERS | END_STREAM;
+        slow.sends(streams().flat_map(|stream| frame(HEADERS, ends, stream, &call)).collect::<Vec<_>>());
+        // It never gives back what its connection began with, so not all heads can come.
+        slow.next_of(HEADERS);
+        are_prompt(driver, &gateway, &body);
+    }
+
+    fn the_windows_of_a_backend_s_connection_hold_all_of_its_streams(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut greedy = Peer::silent(gateway.address());
+        greedy.sends(PREFACE).sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
+        greedy.sends(streams().flat_map(get).collect::<Vec<_>>());
+        let mut server = Peer::server(&listener);
+        server.settles();
+        for _ in streams() {
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+            fill(&mut server, stream);
+        }
+        let mut neighbour = gateway.client();
+        neighbour.gets("/");
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+        fill(&mut server, stream);
+        server.sends(frame(DATA, END_STREAM, stream, b""));
+        assert_eq!(neighbour.expects(200).body.len(), WINDOW);
+    }
+
+    fn a_websocket_that_is_not_read_stops_no_other_client_of_its_backend(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut greedy = Peer::silent(gateway.address());
+        greedy.sends(PREFACE).sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
+        let mut tunnel = fields("CONNECT", "/chat");
+        tunnel.extend([(":protocol", "websocket"), ("sec-websocket-version", "13")]);
+        tunnel.sort_unstable_by_key(|(name, _)| !name.starts_with(':'));
+        let tunnel = block(&tunnel);
+        greedy.sends(
+            streams().flat_map(|stream| frame(HEADERS, END_HEADERS, stream, &tunnel)).collect::<Vec<_>>(),
+        );
+        let mut server = Peer::server_saying(&listener, &[0, 8, 0, 0, 0, 1]);
+        server.settles();
+        for _ in streams() {
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+            fill(&mut server, stream);
+        }
+        let mut neighbour = gateway.client();
+        neighbour.gets("/");
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(frame(HEADERS, END_HEADERS, stream, &[0x88]));
+        fill(&mut server, stream);
+        server.sends(frame(DATA, END_STREAM, stream, b""));
+        assert_eq!(neighbour.expects(200).body.len(), WINDOW);
+    }
+
+    fn uploads_that_stand_still_stop_no_other_upload_of_their_client(driver) {
+        let gate = Gate::default();
+        let slow = origin().replies(Reply::at_once().waits_for(&gate).closes());
+        let own = origin();
+        let gateway = gateway(driver)
+            .backend("slow", &[slow.address()])
+            .backend("own", &[own.address()])
+            .rule("{matches: [{path: {value: /slow}}], backendRefs: [{@slow}]}")
+            .rule("{backendRefs: [{@own}]}")
+            .policy_of("Backend/slow", "limits: {upstreamConnections: 1, connectTimeout: 1m}")
+            .start();
+        // One has the only connection, and all others wait for it with what has come of their bodies.
+        let mut holder = gateway.client();
+        holder.gets("/slow");
+        slow.waits_for_requests(1);
+        let mut peer = Peer::client(gateway.address());
+        peer.settles();
+        for stream in streams().skip(1) {
+            peer.sends(frame(HEADERS, END_HEADERS, stream, &block(&fields("POST", "/slow"))));
+            fill(&mut peer, stream);
+        }
+        peer.sends(frame(HEADERS, END_HEADERS, 2 * STREAMS + 1, &block(&fields("POST", "/own"))));
+        fill(&mut peer, 2 * STREAMS + 1);
+        peer.sends(frame(DATA, END_STREAM, 2 * STREAMS + 1, b""));
+        let answer = peer.next_of(HEADERS);
+        assert_eq!((answer.stream, answer.status()), (2 * STREAMS + 1, Some(200)));
+        assert_eq!(own.waits_for_complete(1)[0].body.len(), WINDOW);
+        gate.open();
+    }
+}

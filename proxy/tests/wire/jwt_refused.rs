@@ -1,0 +1,118 @@
+//! Policies about tokens that cannot be carried out: requests are refused, and never let in.
+
+use super::admin::waits_for_readiness;
+use super::jwt::{bearer, claims};
+use crate::support::{
+    Gateway, GatewayBuilder, Origin, Signer, gateway, key_set, on_both_drivers, origin,
+};
+
+/// A `TrafficPolicy` of this version and these target fields, whose one provider has a key of the
+/// signer.
+fn policy(version: &str, targets: &str, signer: &Signer) -> String {
+    let keys = key_set(&[signer.jwk("key")]);
+    format!(
+        "apiVersion: gateway-system.io/{version}\nkind: TrafficPolicy\nmetadata: {{name: tokens}}\n\
+         spec:\n  {targets}\n  jwt: {{providers: [{{name: idp, issuer: 'https://issuer.test', \
+         audiences: [api], jwks: {{inline: '{keys}'}}}}]}}\n"
+    )
+}
+
+/// Version and target fields of each form in which a policy was once left out, and everyone let in.
+const FORMS: [(&str, &str); 9] = [
+    ("v1alpha1", "targetRefs: [{kind: HTTPRoute, name: route-0}]"),
+    (
+        "v1alpha1",
+        "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0, sectionName: 1}]",
+    ),
+    (
+        "v1alpha1",
+        "targetRefs: [{group: gateway.networking.k8s.io, kind: HttpRoute, name: route-0}]",
+    ),
+    (
+        "v1alpha1",
+        "targetRef: {group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}",
+    ),
+    (
+        "v1alpha1",
+        "targetRefs: {group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}",
+    ),
+    (
+        "v1beta9",
+        "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}]",
+    ),
+    (
+        "v1alpha1",
+        "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0, sectionName: gone}]",
+    ),
+    (
+        "v1alpha1",
+        "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute}]",
+    ),
+    ("v1alpha1", "targets: []"),
+];
+
+fn gateway_to(origin: &Origin, driver: crate::support::Driver) -> GatewayBuilder {
+    gateway(driver)
+        .backend("origin", &[origin.address()])
+        .rule("{name: rule, backendRefs: [{@origin}]}")
+}
+
+/// Nobody gets through, with a good token either.
+#[track_caller]
+fn refuses_everyone(gateway: &Gateway, signer: &Signer, form: &str) {
+    let mut client = gateway.client();
+    for lines in [Vec::new(), bearer(&signer.signs("key", &claims()))] {
+        let answer = super::jwt::asks(&mut client, "/", &lines);
+        assert_eq!(answer.status(), 401, "{form}: {answer}");
+    }
+}
+
+on_both_drivers! {
+    fn a_policy_about_tokens_that_is_refused_lets_nobody_in(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        for (version, targets) in FORMS {
+            let document = policy(version, targets, &signer);
+            let gateway = gateway_to(&origin, driver).document(&document).start();
+            refuses_everyone(&gateway, &signer, targets);
+        }
+        assert_eq!(origin.requests().len(), 0);
+    }
+
+    fn a_refused_policy_about_tokens_closes_a_route_that_was_open(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let open = gateway_to(&origin, driver);
+        for (version, targets) in FORMS {
+            let gateway = open.clone().start();
+            gateway.client().gets("/").expects(200);
+            gateway.reconfigure(&open.clone().document(&policy(version, targets, &signer)));
+            gateway.waits_for_applied(2);
+            refuses_everyone(&gateway, &signer, targets);
+        }
+        assert_eq!(origin.requests().len(), FORMS.len());
+    }
+
+    fn what_may_be_a_policy_and_cannot_be_recognised_keeps_the_start_from_being_ready(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let targets = "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}]";
+        let good = policy("v1alpha1", targets, &signer);
+        let open = gateway_to(&origin, driver).inspected();
+        for bad in [
+            good.replace("TrafficPolicy", "TrafficPolicies"),
+            good.replace("TrafficPolicy", "AccessPolicy"),
+            good.replace("gateway-system.io", "gateway-systm.io"),
+            good.replace("name: tokens", "nam: tokens"),
+            good.replace("spec:", "spec: ["),
+        ] {
+            let gateway = open.clone().document(&bad).start();
+            let pending = "not ready, pending: recognisable configuration";
+            waits_for_readiness(&gateway, 503, pending);
+            gateway.waits_for_log("it may be a policy that restricts access");
+            gateway.reconfigure(&open.clone().document(&good));
+            waits_for_readiness(&gateway, 200, "ready");
+            // Ready once, it stays so: what was recognised stays in force.
+            gateway.reconfigure(&open.clone().document(&bad));
+            gateway.waits_for_log("previous version stays in force");
+            waits_for_readiness(&gateway, 200, "ready");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Readers that take their time are waited for as long as they read, and those that hardly read are
+//! not.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+use crate::support::frames::{
+    DATA, END_STREAM, Frame, HEADERS, PREFACE, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
+    get,
+};
+use crate::support::{Client, Gateway, gateway, ok, on_both_drivers, origin, pattern, same_bytes};
+
+/// Within this time, a reader takes a piece of what waits for it, or is reset.
+const LIMITS: &str = "writeIdleTimeout: 3s";
+
+/// Between two pieces: much less, so that a busy machine does not make a reader late.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a reader goes on like that.
+const SLOW_FOR: Duration = Duration::from_secs(8);
+
+/// `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
+const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
+
+/// A client of HTTP/2 whose window opens only by what it says.
+fn frugal(gateway: &Gateway) -> Peer {
+    let mut peer = Peer::silent(gateway.address());
+    peer.sends(PREFACE)
+        .sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING));
+    peer.sends(frame(WINDOW_UPDATE, 0, 0, &(1_u32 << 20).to_be_bytes()));
+    peer.sends(get(1));
+    peer.next_of(HEADERS);
+    peer
+}
+
+/// Opens the window of the stream by so much.
+fn takes(peer: &mut Peer, bytes: u32) {
+    peer.sends(frame(WINDOW_UPDATE, 0, 1, &bytes.to_be_bytes()));
+}
+
+/// The next frame of the stream's body or end.
+#[track_caller]
+fn next(peer: &mut Peer) -> Frame {
+    loop {
+        let frame = peer.next().expect("a connection that lives on");
+        if frame.stream == 1 && matches!(frame.kind, DATA | RST_STREAM) {
+            return frame;
+        }
+    }
+}
+
+/// A client over a connection that takes little ahead of what is read.
+fn with_little_room(gateway: &Gateway) -> Client {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket
+        .set_recv_buffer_size(8 * 1024)
+        .expect("a socket of ours");
+    socket
+        .connect(&gateway.address().into())
+        .expect("the listener accepts");
+    Client::over(TcpStream::from(socket))
+}
+
+on_both_drivers! {
+    fn a_slow_reader_of_a_stream_gets_all_of_it(driver) {
+        let body = pattern(150_000);
+        let origin = origin().replies(ok(&body));
+        let gateway = gateway(driver).routes_to(&origin).limits(LIMITS).start();
+        let mut peer = frugal(&gateway);
+        let (begun, mut read) = (Instant::now(), Vec::new());
+        takes(&mut peer, 4 * 1024);
+        loop {
+            let data = next(&mut peer);
+            assert_eq!(data.kind, DATA, "reset after {} bytes", read.len());
+            read.extend_from_slice(&data.payload);
+            if data.flags & END_STREAM != 0 {
+                break;
+            }
+            if begun.elapsed() < SLOW_FOR {
+                std::thread::park_timeout(PAUSE);
+                takes(&mut peer, 4 * 1024);
+            } else {
+                takes(&mut peer, 1 << 20);
+            }
+        }
+        same_bytes(&read, &body);
+    }
+
+    fn a_slow_reader_of_a_socket_gets_all_of_it(driver) {
+        let body = pattern(16 << 20);
+        let origin = origin().replies(ok(&body));
+        let gateway = gateway(driver).routes_to(&origin).limits(LIMITS).start();
+        let mut client = with_little_room(&gateway);
+        let head = client.gets("/").reads_head();
+        let (begun, mut read) = (Instant::now(), Vec::new());
+        while begun.elapsed() < SLOW_FOR {
+            read.extend(client.reads_bytes(4 * 1024));
+            std::thread::park_timeout(PAUSE / 2);
+        }
+        assert_eq!(head.value("content-length"), Some(body.len().to_string().as_str()));
+        read.extend(client.reads_bytes(body.len() - read.len()));
+        same_bytes(&read, &body);
+    }
+
+    fn a_reader_that_takes_a_byte_now_and_then_is_reset(driver) {
+        let origin = origin().replies(ok(pattern(150_000)));
+        let gateway = gateway(driver).routes_to(&origin).limits("writeIdleTimeout: 1s").start();
+        let mut peer = frugal(&gateway);
+        let begun = Instant::now();
+        loop {
+            takes(&mut peer, 1);
+            if next(&mut peer).kind == RST_STREAM {
+                break;
+            }
+            assert!(begun.elapsed() < SLOW_FOR * 2, "it still gets a byte now and then");
+            std::thread::park_timeout(PAUSE / 5);
+        }
+    }
+}

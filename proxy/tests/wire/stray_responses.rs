@@ -1,0 +1,142 @@
+//! A response that nobody asked for answers nobody, however soon its connection would be used again
+//! (RFC 9112 section 9.2).
+
+use crate::support::pki::authority;
+use crate::support::{
+    Asks, Gate, Gateway, Origin, Reply, Tally, gateway, ok, on_both_drivers, origin, pattern,
+    same_bytes, tls_origin,
+};
+
+const STRAY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray";
+
+const ROUNDS: usize = 100;
+
+fn answer(text: &str) -> String {
+    let length = text.len();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{text}")
+}
+
+/// Two clients in turn get their own answers from an origin that sends a second one as soon as the
+/// first has been passed on.
+fn each_gets_its_own(origin: &Origin, gateway: &Gateway) {
+    let gates: Vec<Gate> = (0..ROUNDS).map(|_| Gate::default()).collect();
+    let strays = Tally::default();
+    origin.next_replies(gates.iter().enumerate().map(|(round, gate)| {
+        let own = Reply::at_once().sends(answer(&round.to_string()));
+        own.waits_for(gate).sends(STRAY).arrives(&strays).stalls()
+    }));
+    let mut clients = [gateway.client(), gateway.client()];
+    for (round, gate) in gates.iter().enumerate() {
+        let answer = clients[round % 2].gets("/").expects(200);
+        assert_eq!(answer.text(), round.to_string());
+        gate.open();
+        strays.waits_for(round as u64 + 1);
+    }
+    assert_eq!(origin.connections(), ROUNDS);
+}
+
+/// A connection goes from one request to the next that waits for it only without what came behind
+/// its response.
+fn nobody_gets_what_follows(origin: &Origin, gateway: &Gateway) {
+    let (gate, body) = (Gate::default(), pattern(512 * 1024));
+    let length = body.len();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+    let long = Reply::at_once().sends(head).waits_for(&gate);
+    origin.next_replies([long.sends([&body[..], STRAY.as_bytes()].concat()).stalls()]);
+    origin.now_replies(ok("own"));
+    let (mut first, mut second) = (gateway.client(), gateway.client());
+    let head = first.gets("/").reads_head();
+    second.gets("/").expects_silence();
+    gate.open();
+    same_bytes(&first.reads_body_of(head).body, &body);
+    assert_eq!(second.expects(200).text(), "own");
+    assert_eq!(origin.connections(), 2);
+}
+
+/// A request whose content is another request.
+fn nested(method: &str) -> String {
+    let content = "GET /inner HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let length = content.len();
+    format!("{method} /outer HTTP/1.1\r\nHost: a.test\r\nContent-Length: {length}\r\n\r\n{content}")
+}
+
+/// An origin that does not read the content of some requests, and so takes it for a request.
+fn careless() -> Origin {
+    origin()
+        .replies_to("/outer", Reply::at_once().sends(answer("outer")))
+        .replies_to("/inner", Reply::at_once().sends(STRAY))
+        .replies(ok("own"))
+}
+
+on_both_drivers! {
+    fn a_second_response_to_one_request_answers_no_other(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).start();
+        each_gets_its_own(&origin, &gateway);
+    }
+
+    fn a_second_response_through_tls_answers_no_other(driver) {
+        let ca = authority("ca");
+        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .routes_to(&origin)
+            .backend_tls("origin", VALIDATION)
+            .start();
+        each_gets_its_own(&origin, &gateway);
+    }
+
+    fn a_second_response_is_not_handed_over_with_its_connection(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
+        nobody_gets_what_follows(&origin, &gateway);
+    }
+
+    fn a_second_response_through_tls_is_not_handed_over_with_its_connection(driver) {
+        let ca = authority("ca");
+        let origin = tls_origin(&ca.server(&["a.test"]), Asks::Nobody);
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .routes_to(&origin)
+            .backend_tls("origin", VALIDATION)
+            .limits("upstreamConnections: 1")
+            .start();
+        nobody_gets_what_follows(&origin, &gateway);
+    }
+
+    fn content_that_an_origin_takes_for_a_request_answers_nobody(driver) {
+        for method in ["GET", "DELETE"] {
+            let origin = careless();
+            let gateway = gateway(driver).routes_to(&origin).start();
+            let (mut first, mut second) = (gateway.client(), gateway.client());
+            for _ in 0..ROUNDS / 2 {
+                assert_eq!(first.sends(nested(method)).expects(200).text(), "outer");
+                assert_eq!(second.gets("/").expects(200).text(), "own");
+            }
+            let requests = origin.requests();
+            assert!(requests.iter().any(|request| request.target() == "/inner"));
+        }
+    }
+
+    fn content_that_a_mirror_takes_for_a_request_answers_nobody(driver) {
+        let (main, copy) = (origin(), careless());
+        let gateway = gateway(driver)
+            .backend("main", &[main.address()])
+            .backend("copy", &[copy.address()])
+            .rule(
+                "{matches: [{path: {value: /outer}}], backendRefs: [{@main}], \
+                 filters: [{type: RequestMirror, requestMirror: {backendRef: {@copy}}}]}",
+            )
+            .rule("{backendRefs: [{@copy}]}")
+            .start();
+        let (mut first, mut second) = (gateway.client(), gateway.client());
+        for round in 1..=ROUNDS / 4 {
+            assert_eq!(first.sends(nested("GET")).expects(200).text(), "ok");
+            copy.waits_for_requests(2 * round);
+            assert_eq!(second.gets("/").expects(200).text(), "own");
+        }
+    }
+}
+
+const VALIDATION: &str =
+    "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]";

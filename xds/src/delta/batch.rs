@@ -1,0 +1,180 @@
+//! A batch of changes as responses: one for each type, or several where there is much of one.
+//!
+//! Responses are encoded without their nonce, which is all that differs between connections.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::encoded::{Encoded, Version};
+use super::limits::PART_BYTES;
+use crate::discovery::{Any, DeltaDiscoveryResponse, Resource};
+use crate::model::{Kind, ResourceKey};
+
+/// One resource of a view that changed; `None` where it was removed.
+pub(super) type Entry = (ResourceKey, Option<Arc<Encoded>>);
+
+/// All changes up to a place in the log of a view.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// The place in the log.
+    pub(super) sequence: u64,
+    pub(super) parts: Vec<Part>,
+}
+
+/// One response.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) kind: Kind,
+    /// What it has, with versions; none for what it removes.
+    pub(super) resources: Vec<(ResourceKey, Option<Version>)>,
+    body: Bytes,
+}
+
+impl Batch {
+    /// Makes responses of changes. Each type in `announced` gets one even where nothing changed:
+    /// it tells a client that it has everything.
+    pub(super) fn new(sequence: u64, changes: Vec<Entry>, announced: &[Kind]) -> Self {
+        let mut changes = changes;
+        changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let mut chunks: Vec<(Kind, &[Entry])> = Vec::new();
+        let mut rest = &*changes;
+        for kind in Kind::ALL {
+            let count = rest.partition_point(|(key, _)| key.kind == kind);
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            if own.is_empty() && announced.contains(&kind) {
+                chunks.push((kind, own));
+            }
+            chunks.extend(chunked(own).map(|chunk| (kind, chunk)));
+        }
+        let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+        let numbered = (1..).zip(chunks);
+        let encode = |(part, (kind, entries))| {
+            let position = Position {
+                sequence,
+                part,
+                parts,
+            };
+            Part::new(position, kind, entries)
+        };
+        Self {
+            sequence,
+            parts: numbered.map(encode).collect(),
+        }
+    }
+}
+
+/// Runs of entries that are small enough for one response each.
+fn chunked(entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
+    let mut size = entries.first().map_or(0, sent_bytes);
+    entries.chunk_by(move |_, next| {
+        let added = sent_bytes(next);
+        size = size.saturating_add(added);
+        let fits = size <= PART_BYTES;
+        if !fits {
+            size = added;
+        }
+        fits
+    })
+}
+
+fn sent_bytes((key, value): &Entry) -> usize {
+    let bytes = value.as_ref().map_or(0, |encoded| encoded.bytes.len());
+    bytes.saturating_add(key.key.len()).saturating_add(OVERHEAD)
+}
+
+impl Part {
+    fn new(position: Position, kind: Kind, entries: &[Entry]) -> Self {
+        let mut response = DeltaDiscoveryResponse {
+            system_version_info: position.to_string(),
+            type_url: kind.type_url().to_owned(),
+            ..DeltaDiscoveryResponse::default()
+        };
+        for (key, value) in entries {
+            match value {
+                Some(encoded) => response.resources.push(Resource {
+                    version: encoded.version.to_string(),
+                    resource: Some(Any {
+                        type_url: kind.type_url().to_owned(),
+                        value: encoded.bytes.clone(),
+                    }),
+                    name: key.key.to_string(),
+                }),
+                None => response.removed_resources.push(key.key.to_string()),
+            }
+        }
+        let versions = entries.iter().map(|(key, value)| {
+            let version = value.as_ref().map(|encoded| encoded.version);
+            (key.clone(), version)
+        });
+        Self {
+            kind,
+            resources: versions.collect(),
+            body: response.encode_to_vec().into(),
+        }
+    }
+
+    /// The response with its nonce.
+    pub(super) fn with_nonce(&self, nonce: &str) -> Outgoing {
+        let tail = DeltaDiscoveryResponse {
+            nonce: nonce.to_owned(),
+            ..DeltaDiscoveryResponse::default()
+        };
+        Outgoing {
+            body: self.body.clone(),
+            tail: tail.encode_to_vec().into(),
+        }
+    }
+}
+
+/// A `DeltaDiscoveryResponse` to send: both parts of its encoded form, one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Everything but the nonce, shared by all connections that are sent the same.
+    pub body: Bytes,
+    /// The nonce. Fields of a message may come in any order.
+    pub tail: Bytes,
+}
+
+/// Which part of which batch a response is: `<sequence>/<part>/<parts>`, counted from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    pub(super) sequence: u64,
+    pub(super) part: u32,
+    pub(super) parts: u32,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            sequence,
+            part,
+            parts,
+        } = self;
+        write!(f, "{sequence}/{part}/{parts}")
+    }
+}
+
+impl FromStr for Position {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut numbers = text.split('/').map(str::parse::<u64>);
+        let mut next = || numbers.next().and_then(Result::ok).ok_or(());
+        let (sequence, part, parts) = (next()?, next()?, next()?);
+        let position = Self {
+            sequence,
+            part: part.try_into().map_err(|_| ())?,
+            parts: parts.try_into().map_err(|_| ())?,
+        };
+        let is_valid = numbers.next().is_none() && (1..=position.parts).contains(&position.part);
+        is_valid.then_some(position).ok_or(())
+    }
+}
+
+/// Bytes of a resource in a response besides its message and name: type URL, version, lengths.
+const OVERHEAD: usize = 96;

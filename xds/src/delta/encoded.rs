@@ -1,0 +1,82 @@
+//! A resource in its wire form, made once for each change and shared by all who send it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use ring::digest;
+use thiserror::Error;
+
+use crate::encode;
+use crate::model::{Resource, ResourceKey};
+
+/// The version of a resource: the first 64 bits of the SHA-256 of its wire form, the same in every
+/// process. Written in base64url, since every version is sent again when a stream begins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version([u8; 8]);
+
+impl Version {
+    /// The version of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        let hash = digest::digest(&digest::SHA256, bytes);
+        let mut version = [0; 8];
+        for (to, from) in version.iter_mut().zip(hash.as_ref()) {
+            *to = *from;
+        }
+        Self(version)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a text is not a version.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is not a version: 64 bits in base64url are expected")]
+pub struct InvalidVersion(pub String);
+
+impl FromStr for Version {
+    type Err = InvalidVersion;
+
+    fn from_str(text: &str) -> Result<Self, InvalidVersion> {
+        let invalid = || InvalidVersion(text.to_owned());
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| invalid())?;
+        bytes.try_into().map(Self).map_err(|_| invalid())
+    }
+}
+
+/// A resource as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// Its kind and key.
+    pub key: ResourceKey,
+    /// Its version.
+    pub version: Version,
+    /// Its message.
+    pub bytes: Bytes,
+}
+
+impl Encoded {
+    /// Encodes a resource.
+    #[must_use]
+    pub fn new(resource: &Resource) -> Self {
+        let bytes = encode::resource(resource);
+        Self {
+            key: resource.resource_key(),
+            version: Version::of(&bytes),
+            bytes: bytes.into(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Which changes a client applies: those of one object together, and none of them while one of its
+//! resources is refused.
+//!
+//! An HTTPRoute is a resource for each rule and listener. Half of its new version would be a
+//! configuration that nobody wrote, so a refused rule keeps the others at their previous versions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::encoded::Version;
+use crate::model::{Kind, Resource, ResourceKey};
+
+/// The objects with a refused resource.
+#[derive(Debug, Default)]
+pub(super) struct Objects(BTreeMap<(Kind, Arc<str>), HeldBack>);
+
+#[derive(Debug, Default)]
+struct HeldBack {
+    refused: BTreeSet<ResourceKey>,
+    /// Valid changes that wait for the refused ones to be corrected.
+    waiting: BTreeMap<ResourceKey, Change>,
+}
+
+/// What becomes of a resource: `None` where it was removed.
+pub(super) type Change = Option<(Version, Resource)>;
+
+impl Objects {
+    /// Takes the changes of a batch, with `None` for a resource that is refused, and gives back
+    /// those that can be applied.
+    pub(super) fn take(
+        &mut self,
+        changes: BTreeMap<ResourceKey, Option<Change>>,
+    ) -> BTreeMap<ResourceKey, Change> {
+        let mut touched = BTreeSet::new();
+        for (key, change) in changes {
+            let object = object(&key);
+            let held = self.0.entry(object.clone()).or_default();
+            touched.insert(object);
+            if let Some(change) = change {
+                held.refused.remove(&key);
+                held.waiting.insert(key, change);
+            } else {
+                held.waiting.remove(&key);
+                held.refused.insert(key);
+            }
+        }
+        let mut applied = BTreeMap::new();
+        for object in touched {
+            if self.0.get(&object).is_some_and(|it| it.refused.is_empty())
+                && let Some(mut held) = self.0.remove(&object)
+            {
+                applied.append(&mut held.waiting);
+            }
+        }
+        applied
+    }
+
+    /// Forgets what waits: a new stream begins by telling what is in force.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The object that a resource is of. Only routes and policies are several resources that make
+/// sense together alone: a Gateway's listeners are independent of each other, and so are endpoints.
+fn object(key: &ResourceKey) -> (Kind, Arc<str>) {
+    let end = match key.kind {
+        Kind::Route | Kind::Policy => key.key.match_indices('/').nth(2),
+        _ => None,
+    };
+    let name = end.and_then(|(end, _)| key.key.get(..end));
+    (
+        key.kind,
+        name.map_or_else(|| Arc::clone(&key.key), Arc::from),
+    )
+}

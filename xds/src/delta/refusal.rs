@@ -1,0 +1,71 @@
+//! Refused resources, as a NACK carries them.
+
+use prost::Message;
+
+use super::limits::REFUSAL_TEXT;
+use crate::discovery::{self, Any, Status};
+use crate::model::{Kind, ResourceKey};
+
+/// A resource that a proxy refused, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which.
+    pub key: ResourceKey,
+    /// Why, for the status of the object that the user wrote.
+    pub text: String,
+}
+
+/// The error detail of a NACK. The message is for people who read the stream; the details name each
+/// resource.
+pub(super) fn status<'a>(refusals: impl IntoIterator<Item = &'a Refusal>) -> Status {
+    let mut message = String::new();
+    let mut details = Vec::new();
+    for Refusal { key, text } in refusals {
+        let text = shortened(text);
+        if message.is_empty() {
+            message = format!("{key} was refused: {text}");
+        }
+        let refusal = discovery::Refusal {
+            name: key.key.to_string(),
+            text: text.to_owned(),
+        };
+        details.push(Any {
+            type_url: TYPE_URL.to_owned(),
+            value: refusal.encode_to_vec().into(),
+        });
+    }
+    if details.len() > 1 {
+        let count = details.len();
+        message = format!("{message}; {count} resources were refused in all");
+    }
+    Status {
+        code: INVALID_ARGUMENT,
+        message,
+        details,
+    }
+}
+
+/// The resources of `kind` that a NACK names.
+pub(super) fn named(kind: Kind, status: &Status) -> Vec<Refusal> {
+    let details = status.details.iter();
+    let details = details.filter(|detail| detail.type_url == TYPE_URL);
+    let refusals = details.filter_map(|it| discovery::Refusal::decode(it.value.clone()).ok());
+    let refusals = refusals.map(|refusal| Refusal {
+        key: ResourceKey {
+            kind,
+            key: refusal.name.into(),
+        },
+        text: shortened(&refusal.text).to_owned(),
+    });
+    refusals.collect()
+}
+
+pub(super) fn shortened(text: &str) -> &str {
+    let end = text.floor_char_boundary(REFUSAL_TEXT);
+    text.get(..end).unwrap_or(text)
+}
+
+const TYPE_URL: &str = "type.googleapis.com/envoy.service.discovery.v3.Refusal";
+
+/// Of gRPC: what xDS implementations send with a NACK.
+const INVALID_ARGUMENT: i32 = 3;

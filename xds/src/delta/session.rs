@@ -1,0 +1,265 @@
+//! One stream of a controller: subscriptions, a cursor in the view of its Gateway, and the batch
+//! that the proxy has yet to acknowledge.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use thiserror::Error;
+
+use super::batch::{Batch, Entry, Outgoing, Part};
+use super::encoded::Version;
+use super::limits::FIRST_REQUESTS;
+use super::refusal::{self, Refusal};
+use super::subscription::Subscription;
+use super::view::{After, View};
+use super::views::Views;
+use crate::discovery::{DeltaDiscoveryRequest, Status};
+use crate::model::{Kind, ObjectName, ResourceKey};
+
+/// A stream of a proxy of one Gateway. It sees the view of this Gateway and no other.
+#[derive(Debug)]
+pub struct Session {
+    gateway: ObjectName,
+    number: u64,
+    nonces: u64,
+    subscriptions: BTreeMap<Kind, Subscription>,
+    first_request: Option<Instant>,
+    /// Up to where it was sent the view; `None` before the first batch.
+    cursor: Option<u64>,
+    under_way: Option<UnderWay>,
+    /// Up to where the proxy has answered.
+    acknowledged: Option<u64>,
+    /// What the proxy refused, in the version that it was sent last.
+    refused: BTreeMap<ResourceKey, (Option<Version>, String)>,
+}
+
+/// A batch that was sent and not wholly answered.
+#[derive(Debug)]
+struct UnderWay {
+    batch: Arc<Batch>,
+    /// Positions of the parts that have no answer, by nonce.
+    open: BTreeMap<String, usize>,
+}
+
+/// What a stream is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// Wait for a request or a publication, or until then.
+    Wait(Option<Instant>),
+    /// Send these responses, one after the other.
+    Send(Vec<Outgoing>),
+    /// End the stream: the proxy is so far behind that it has to say what it holds.
+    Resynchronise,
+}
+
+/// What a request answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered {
+    /// No response, or one that is not waited for: it is of an earlier stream, or answered already.
+    Nothing,
+    /// A response whose resources are all in force.
+    Accepted,
+    /// A response of which these were refused.
+    Refused(Vec<Refusal>),
+}
+
+/// What is known of a resource at one proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Acknowledged<'a> {
+    /// Its current version was not sent, or not answered.
+    Open,
+    /// Its current version is in force.
+    Yes,
+    /// Its current version was refused, for this reason.
+    Refused(&'a str),
+}
+
+/// A request for a type that is not one of ours. It should be logged; the stream goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{0}` is not a resource type of this gateway; the request was ignored")]
+pub struct UnknownType(pub String);
+
+impl Session {
+    /// Begins a stream of a proxy of this Gateway. Call [`Session::end`] when it ends.
+    #[must_use]
+    pub fn begin(views: &mut Views, gateway: ObjectName) -> Self {
+        Self {
+            gateway,
+            number: views.next_session(),
+            nonces: 0,
+            subscriptions: BTreeMap::new(),
+            first_request: None,
+            cursor: None,
+            under_way: None,
+            acknowledged: None,
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a request. Subscriptions change whatever it answers, if anything.
+    ///
+    /// # Errors
+    /// It is of an unknown type.
+    pub fn receive(
+        &mut self,
+        request: &DeltaDiscoveryRequest,
+        now: Instant,
+    ) -> Result<Answered, UnknownType> {
+        let Some(kind) = Kind::from_type_url(&request.type_url) else {
+            return Err(UnknownType(request.type_url.clone()));
+        };
+        self.first_request.get_or_insert(now);
+        self.subscriptions
+            .entry(kind)
+            .and_modify(|subscription| subscription.change(request))
+            .or_insert_with(|| Subscription::begin(kind, request));
+        Ok(self.answered(kind, request))
+    }
+
+    fn answered(&mut self, kind: Kind, request: &DeltaDiscoveryRequest) -> Answered {
+        let Some(under_way) = &mut self.under_way else {
+            return Answered::Nothing;
+        };
+        let nonce = &request.response_nonce;
+        let part = under_way.open.get(nonce);
+        let part = part.and_then(|at| under_way.batch.parts.get(*at));
+        let Some(part) = part.filter(|part| part.kind == kind) else {
+            return Answered::Nothing;
+        };
+        let refusals = request.error_detail.as_ref();
+        let refusals = refusals.map(|status| refusals_of(part, status));
+        for (key, _) in &part.resources {
+            self.refused.remove(key);
+        }
+        for Refusal { key, text } in refusals.iter().flatten() {
+            let sent = part.resources.iter().find(|(it, _)| it == key);
+            let version = sent.and_then(|(_, version)| *version);
+            self.refused.insert(key.clone(), (version, text.clone()));
+        }
+        under_way.open.remove(nonce);
+        if under_way.open.is_empty() {
+            self.acknowledged = Some(under_way.batch.sequence);
+            self.under_way = None;
+        }
+        refusals.map_or(Answered::Accepted, Answered::Refused)
+    }
+
+    /// What to do now. Call it after a request, and after a publication for this Gateway.
+    pub fn poll(&mut self, views: &mut Views, now: Instant) -> Poll {
+        if self.under_way.is_some() || !views.is_complete() {
+            return Poll::Wait(None);
+        }
+        if let Some(until) = self.waits_for_requests().filter(|until| *until > now) {
+            return Poll::Wait(Some(until));
+        }
+        let view = views.view_mut(&self.gateway);
+        if self.cursor.is_some_and(|cursor| !view.remembers(cursor)) {
+            return Poll::Resynchronise;
+        }
+        let Some(batch) = self.batch(view) else {
+            return Poll::Wait(None);
+        };
+        self.cursor = Some(view.head());
+        view.advance(self.number);
+        if batch.parts.is_empty() {
+            // Nothing that it subscribed to changed.
+            self.acknowledged = self.cursor;
+            return Poll::Wait(None);
+        }
+        Poll::Send(self.send(batch))
+    }
+
+    /// Until when the first answer waits for the requests of the other types.
+    fn waits_for_requests(&self) -> Option<Instant> {
+        let waits = self.cursor.is_none() && self.subscriptions.len() < Kind::ALL.len();
+        let first = self.first_request.filter(|_| waits)?;
+        first.checked_add(FIRST_REQUESTS)
+    }
+
+    /// What is to be sent, if anything changed or is owed.
+    fn batch(&mut self, view: &mut View) -> Option<Arc<Batch>> {
+        let mut all = self.subscriptions.values();
+        let has_all = all.len() == Kind::ALL.len();
+        match self.cursor {
+            None if has_all && all.all(Subscription::is_fresh) => {
+                let none: Vec<Entry> = Vec::new();
+                for subscription in self.subscriptions.values_mut() {
+                    subscription.take(view, &none);
+                }
+                return Some(view.batch(After::Nothing));
+            }
+            Some(cursor) if has_all && all.all(Subscription::is_settled) => {
+                return (cursor < view.head()).then(|| view.batch(After::Sequence(cursor)));
+            }
+            _ => {}
+        }
+        let mut subscriptions = self.subscriptions.values();
+        let is_owed = subscriptions.any(|it| it.is_unsynced() || it.owes_names());
+        let changed: Vec<Entry> = match self.cursor {
+            Some(cursor) => view.since(cursor).collect(),
+            None => Vec::new(),
+        };
+        if changed.is_empty() && !is_owed {
+            return None;
+        }
+        let mut announced = Vec::new();
+        let mut entries = Vec::new();
+        for (kind, subscription) in &mut self.subscriptions {
+            if subscription.is_unsynced() {
+                announced.push(*kind);
+            }
+            entries.append(&mut subscription.take(view, &changed));
+        }
+        Some(Arc::new(Batch::new(view.head(), entries, &announced)))
+    }
+
+    fn send(&mut self, batch: Arc<Batch>) -> Vec<Outgoing> {
+        let mut open = BTreeMap::new();
+        let mut responses = Vec::with_capacity(batch.parts.len());
+        for (at, part) in batch.parts.iter().enumerate() {
+            self.nonces = self.nonces.saturating_add(1);
+            let nonce = format!("{}-{}", self.number, self.nonces);
+            responses.push(part.with_nonce(&nonce));
+            open.insert(nonce, at);
+        }
+        self.under_way = Some(UnderWay { batch, open });
+        responses
+    }
+
+    /// What this proxy has said of the current version of a resource.
+    #[must_use]
+    pub fn acknowledged(&self, views: &Views, key: &ResourceKey) -> Acknowledged<'_> {
+        let view = views.view(&self.gateway);
+        let Some((view, changed)) = view.and_then(|view| Some((view, view.changed(key)?))) else {
+            return Acknowledged::Open;
+        };
+        let current = view.get(key).map(|encoded| encoded.version);
+        match self.refused.get(key) {
+            Some((version, text)) if *version == current => Acknowledged::Refused(text),
+            _ if self.acknowledged.is_some_and(|until| changed <= until) => Acknowledged::Yes,
+            _ => Acknowledged::Open,
+        }
+    }
+
+    /// Ends the stream.
+    pub fn end(self, views: &mut Views) {
+        views.disconnect(&self.gateway, self.number);
+    }
+}
+
+/// What a NACK refuses of a part: what it names, or everything where it names nothing.
+fn refusals_of(part: &Part, status: &Status) -> Vec<Refusal> {
+    let is_sent = |key: &ResourceKey| part.resources.iter().any(|(it, _)| it == key);
+    let mut refusals = refusal::named(part.kind, status);
+    refusals.retain(|refusal| is_sent(&refusal.key));
+    if refusals.is_empty() {
+        let text = refusal::shortened(&status.message);
+        let all = part.resources.iter().map(|(key, _)| Refusal {
+            key: key.clone(),
+            text: text.to_owned(),
+        });
+        refusals.extend(all);
+    }
+    refusals
+}

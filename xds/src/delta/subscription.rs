@@ -1,0 +1,149 @@
+//! What a stream has subscribed to of one type, and what it is owed besides changes.
+//!
+//! The rules are those of the xDS protocol ("Subscribing to resources", "Unsubscribing from
+//! resources"), incremental variant.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::batch::Entry;
+use super::encoded::Encoded;
+use super::view::View;
+use crate::discovery::DeltaDiscoveryRequest;
+use crate::model::{Kind, ResourceKey};
+
+#[derive(Debug)]
+pub(super) struct Subscription {
+    kind: Kind,
+    wildcard: bool,
+    names: BTreeSet<Arc<str>>,
+    /// Where everything is owed: the versions that the client holds, by name.
+    unsynced: Option<HashMap<String, String>>,
+    /// Names that are owed an answer even if nothing changed.
+    owed: BTreeSet<Arc<str>>,
+}
+
+impl Subscription {
+    /// By the first request of a type on a stream: without names, or with `*`, it is for all.
+    pub(super) fn begin(kind: Kind, request: &DeltaDiscoveryRequest) -> Self {
+        let names = &request.resource_names_subscribe;
+        let wildcard = names.is_empty() || names.iter().any(|name| name == WILDCARD);
+        let names = names.iter().filter(|name| *name != WILDCARD);
+        Self {
+            kind,
+            wildcard,
+            names: names.map(|name| name.as_str().into()).collect(),
+            unsynced: Some(request.initial_resource_versions.clone()),
+            owed: BTreeSet::new(),
+        }
+    }
+
+    /// By a later request. One that names nothing changes nothing, and versions that a client holds
+    /// are only told at the beginning.
+    pub(super) fn change(&mut self, request: &DeltaDiscoveryRequest) {
+        for name in &request.resource_names_subscribe {
+            if name == WILDCARD {
+                if !self.wildcard {
+                    self.wildcard = true;
+                    self.unsynced.get_or_insert_default();
+                }
+                continue;
+            }
+            // Also where it is subscribed to: the client may have dropped what it had.
+            let name: Arc<str> = name.as_str().into();
+            self.owed.insert(Arc::clone(&name));
+            self.names.insert(name);
+        }
+        for name in &request.resource_names_unsubscribe {
+            if name == WILDCARD {
+                self.wildcard = false;
+                continue;
+            }
+            self.names.remove(name.as_str());
+            // Still covered by a wildcard: whether the resource is there has to be told again.
+            if self.wildcard {
+                self.owed.insert(name.as_str().into());
+            } else {
+                self.owed.remove(name.as_str());
+            }
+        }
+    }
+
+    /// Whether it is for all, and owed nothing but changes.
+    pub(super) fn is_settled(&self) -> bool {
+        self.wildcard && self.unsynced.is_none() && self.owed.is_empty()
+    }
+
+    /// Whether it is for all, by a client that holds nothing.
+    pub(super) fn is_fresh(&self) -> bool {
+        let unsynced = self.unsynced.as_ref();
+        self.wildcard && self.owed.is_empty() && unsynced.is_some_and(HashMap::is_empty)
+    }
+
+    /// Whether everything is owed.
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.unsynced.is_some()
+    }
+
+    /// Whether names are owed an answer.
+    pub(super) fn owes_names(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// What to send, given what changed since the last time. Nothing is owed afterwards.
+    pub(super) fn take(&mut self, view: &View, changed: &[Entry]) -> Vec<Entry> {
+        let mut found: BTreeMap<Arc<str>, Option<Arc<Encoded>>> = BTreeMap::new();
+        if let Some(held) = self.unsynced.take() {
+            self.sync(view, &held, &mut found);
+        } else {
+            let own = changed.iter().filter(|(key, _)| key.kind == self.kind);
+            let own = own.filter(|(key, _)| self.wants(&key.key));
+            found.extend(own.map(|(key, value)| (Arc::clone(&key.key), value.clone())));
+        }
+        for name in std::mem::take(&mut self.owed) {
+            let value = view.get(&self.key(&name)).cloned();
+            found.insert(name, value);
+        }
+        let entries = found.into_iter();
+        entries
+            .map(|(name, value)| (self.key(&name), value))
+            .collect()
+    }
+
+    /// The differences from what the client holds, and the names that do not exist.
+    fn sync(
+        &self,
+        view: &View,
+        held: &HashMap<String, String>,
+        found: &mut BTreeMap<Arc<str>, Option<Arc<Encoded>>>,
+    ) {
+        for encoded in view.of_kind(self.kind) {
+            let name = &encoded.key.key;
+            let is_held = held
+                .get(&**name)
+                .is_some_and(|version| *version == encoded.version.to_string());
+            if self.wants(name) && !is_held {
+                found.insert(Arc::clone(name), Some(Arc::clone(encoded)));
+            }
+        }
+        let held = held.keys().map(|name| name.as_str().into());
+        for name in held.chain(self.names.iter().cloned()) {
+            if self.wants(&name) && view.get(&self.key(&name)).is_none() {
+                found.insert(name, None);
+            }
+        }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.wildcard || self.names.contains(name)
+    }
+
+    fn key(&self, name: &Arc<str>) -> ResourceKey {
+        ResourceKey {
+            kind: self.kind,
+            key: Arc::clone(name),
+        }
+    }
+}
+
+const WILDCARD: &str = "*";

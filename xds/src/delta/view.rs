@@ -1,0 +1,249 @@
+//! What the proxies of one Gateway need, as a log: sequence numbers to keys, each key once, at its
+//! last change. Removed keys stay as tombstones until every connection has been told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+
+use super::batch::{Batch, Entry};
+use super::encoded::Encoded;
+use super::limits::TOMBSTONES;
+use crate::model::{Kind, ResourceKey};
+
+#[derive(Debug, Default)]
+pub(super) struct View {
+    entries: BTreeMap<ResourceKey, Logged>,
+    log: BTreeMap<u64, ResourceKey>,
+    /// The sequence number of the last change.
+    head: u64,
+    /// Sequence numbers of removed keys.
+    tombstones: BTreeSet<u64>,
+    /// Tombstones up to this one are forgotten: connections before it cannot go on.
+    forgotten: u64,
+    /// How far each connection is, by session.
+    cursors: BTreeMap<u64, u64>,
+    /// Batches up to the head that are in use, by what they begin after.
+    batches: Vec<(After, Weak<Batch>)>,
+}
+
+#[derive(Debug)]
+struct Logged {
+    sequence: u64,
+    value: Option<Arc<Encoded>>,
+}
+
+/// What a batch begins after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// Nothing: the receiver holds nothing.
+    Nothing,
+    /// This sequence number.
+    Sequence(u64),
+}
+
+impl View {
+    /// Logs what became of a key, unless the view has it so already. Returns whether it did.
+    pub(super) fn set(&mut self, key: &ResourceKey, value: Option<Arc<Encoded>>) -> bool {
+        let before = self.entries.get(key);
+        let version = |value: &Option<Arc<Encoded>>| value.as_ref().map(|it| it.version);
+        if before.and_then(|it| version(&it.value)) == version(&value) {
+            return false;
+        }
+        if let Some(before) = before {
+            self.log.remove(&before.sequence);
+            self.tombstones.remove(&before.sequence);
+        }
+        self.head = self.head.saturating_add(1);
+        let sequence = self.head;
+        self.log.insert(sequence, key.clone());
+        if value.is_none() {
+            self.tombstones.insert(sequence);
+        }
+        self.entries.insert(key.clone(), Logged { sequence, value });
+        self.batches.clear();
+        true
+    }
+
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    /// The resource of this key, if the view has it.
+    pub(super) fn get(&self, key: &ResourceKey) -> Option<&Arc<Encoded>> {
+        self.entries.get(key)?.value.as_ref()
+    }
+
+    /// When the resource of this key changed last, if the view has it.
+    pub(super) fn changed(&self, key: &ResourceKey) -> Option<u64> {
+        let logged = self.entries.get(key)?;
+        logged.value.as_ref().map(|_| logged.sequence)
+    }
+
+    /// The resources of a kind, by key.
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Arc<Encoded>> {
+        let first = ResourceKey {
+            kind,
+            key: "".into(),
+        };
+        let entries = self.entries.range(first..);
+        let entries = entries.take_while(move |(key, _)| key.kind == kind);
+        entries.filter_map(|(_, logged)| logged.value.as_ref())
+    }
+
+    /// What changed after a place in the log.
+    pub(super) fn since(&self, sequence: u64) -> impl Iterator<Item = Entry> {
+        let later = (Bound::Excluded(sequence), Bound::Unbounded);
+        let keys = self.log.range(later).map(|(_, key)| key);
+        keys.map(|key| (key.clone(), self.get(key).cloned()))
+    }
+
+    /// Whether a connection that is so far can go on from there.
+    pub(super) fn remembers(&self, cursor: u64) -> bool {
+        cursor >= self.forgotten
+    }
+
+    /// Everything up to the head for a connection that wants all of it. Made once for all of them.
+    pub(super) fn batch(&mut self, after: After) -> Arc<Batch> {
+        self.batches.retain(|(_, batch)| batch.strong_count() > 0);
+        let known = self.batches.iter().find(|(it, _)| *it == after);
+        if let Some(batch) = known.and_then(|(_, batch)| batch.upgrade()) {
+            return batch;
+        }
+        let batch = match after {
+            After::Nothing => {
+                let all = Kind::ALL.into_iter().flat_map(|kind| self.of_kind(kind));
+                let all = all.map(|encoded| (encoded.key.clone(), Some(Arc::clone(encoded))));
+                Batch::new(self.head, all.collect(), &Kind::ALL)
+            }
+            After::Sequence(cursor) => Batch::new(self.head, self.since(cursor).collect(), &[]),
+        };
+        let batch = Arc::new(batch);
+        self.batches.push((after, Arc::downgrade(&batch)));
+        batch
+    }
+
+    /// Notes that a connection was sent everything up to the head.
+    pub(super) fn advance(&mut self, session: u64) {
+        self.cursors.insert(session, self.head);
+        self.forget_tombstones();
+    }
+
+    /// Forgets a connection.
+    pub(super) fn disconnect(&mut self, session: u64) {
+        self.cursors.remove(&session);
+    }
+
+    /// Forgets the tombstones that no connection needs, and those that are too many.
+    pub(super) fn forget_tombstones(&mut self) {
+        let passed = self.cursors.values().min().copied().unwrap_or(self.head);
+        let most = self.log.len().saturating_sub(self.tombstones.len());
+        let most = most.saturating_add(TOMBSTONES);
+        while let Some(oldest) = self.tombstones.first().copied()
+            && (oldest <= passed || self.tombstones.len() > most)
+        {
+            self.tombstones.remove(&oldest);
+            if let Some(key) = self.log.remove(&oldest) {
+                self.entries.remove(&key);
+            }
+            self.forgotten = oldest;
+        }
+    }
+
+    /// Whether nothing is in it, and nobody follows it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.entries.is_empty() && self.cursors.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ObjectName, Resource, Service, ServiceKey};
+
+    fn service(number: usize) -> Arc<Encoded> {
+        let key = ServiceKey::new(&ObjectName::new("a", &number.to_string()));
+        let service = Service {
+            key,
+            vips: Vec::new(),
+            ports: Vec::new(),
+        };
+        Arc::new(Encoded::new(&Resource::from(service)))
+    }
+
+    fn add(view: &mut View, number: usize) -> ResourceKey {
+        let service = service(number);
+        assert!(view.set(&service.key, Some(Arc::clone(&service))));
+        service.key.clone()
+    }
+
+    #[test]
+    fn a_key_is_in_the_log_once_at_its_last_change() {
+        let mut view = View::default();
+        let (first, second) = (add(&mut view, 1), add(&mut view, 2));
+        view.advance(1);
+        view.set(&first, None);
+        add(&mut view, 1);
+        let keys: Vec<ResourceKey> = view.since(0).map(|(key, _)| key).collect();
+        assert_eq!(keys, [second, first]);
+        assert!(
+            !view.set(&service(1).key, Some(service(1))),
+            "nothing changed"
+        );
+    }
+
+    #[test]
+    fn tombstones_go_when_every_connection_has_passed_them() {
+        let mut view = View::default();
+        let key = add(&mut view, 1);
+        view.advance(1);
+        view.advance(2);
+        view.set(&key, None);
+        view.advance(1);
+        assert_eq!(
+            view.tombstones.len(),
+            1,
+            "the second connection has to be told"
+        );
+        view.advance(2);
+        assert_eq!(view.tombstones.len(), 0);
+        assert!(view.entries.is_empty() && view.log.is_empty());
+        assert!(view.remembers(view.head()));
+    }
+
+    #[test]
+    fn tombstones_of_a_connection_that_ends_go_with_it() {
+        let mut view = View::default();
+        let key = add(&mut view, 1);
+        view.advance(1);
+        view.set(&key, None);
+        view.disconnect(1);
+        view.forget_tombstones();
+        assert!(view.is_unused());
+    }
+
+    #[test]
+    fn a_connection_that_stands_still_costs_so_many_tombstones_at_most() {
+        let mut view = View::default();
+        add(&mut view, 0);
+        view.advance(1);
+        let cursor = view.head();
+        for number in 1..=TOMBSTONES {
+            let key = add(&mut view, number);
+            view.set(&key, None);
+            view.forget_tombstones();
+        }
+        assert!(view.remembers(cursor));
+        for number in 1..=2 {
+            let key = add(&mut view, number);
+            view.set(&key, None);
+            view.forget_tombstones();
+        }
+        for number in 0..2 {
+            let key = add(&mut view, TOMBSTONES + 10 + number);
+            view.set(&key, None);
+            view.forget_tombstones();
+        }
+        assert!(!view.remembers(cursor));
+        assert!(view.tombstones.len() <= TOMBSTONES + 1);
+    }
+}

@@ -1,0 +1,124 @@
+//! The resources of all Gateways, and which of them the proxies of each Gateway need.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::encoded::Encoded;
+use super::view::View;
+use crate::model::{ObjectName, ResourceKey};
+
+/// What a controller publishes: a view for each Gateway.
+#[derive(Debug, Default)]
+pub struct Views {
+    resources: HashMap<ResourceKey, Held>,
+    by_gateway: HashMap<ObjectName, View>,
+    is_complete: bool,
+    sessions: u64,
+}
+
+/// A resource, and the Gateways whose proxies need it.
+#[derive(Debug, Default)]
+struct Held {
+    encoded: Option<Arc<Encoded>>,
+    gateways: BTreeSet<ObjectName>,
+}
+
+/// One change of the configuration, which proxies are to apply as a whole.
+#[derive(Debug, Clone, Default)]
+pub struct Publication {
+    /// Resources that changed; `None` for those that were removed.
+    pub resources: Vec<(ResourceKey, Option<Arc<Encoded>>)>,
+    /// Resources that proxies of a Gateway need from now on, or no longer.
+    pub members: Vec<(ObjectName, ResourceKey, Member)>,
+}
+
+/// How the need of a Gateway for a resource changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Member {
+    /// Needed from now on.
+    Joined,
+    /// No longer needed.
+    Left,
+}
+
+impl Views {
+    /// Publishes a change. Returns the Gateways whose proxies have something to be sent. The first
+    /// publication has to be complete: before it, nobody is answered.
+    pub fn publish(&mut self, publication: Publication) -> BTreeSet<ObjectName> {
+        self.is_complete = true;
+        let mut touched: BTreeSet<(ObjectName, ResourceKey)> = BTreeSet::new();
+        for (key, encoded) in publication.resources {
+            let held = self.resources.entry(key.clone()).or_default();
+            held.encoded = encoded;
+            let gateways = held.gateways.iter().cloned();
+            touched.extend(gateways.map(|gateway| (gateway, key.clone())));
+        }
+        for (gateway, key, member) in publication.members {
+            let held = self.resources.entry(key.clone()).or_default();
+            match member {
+                Member::Joined => held.gateways.insert(gateway.clone()),
+                Member::Left => held.gateways.remove(&gateway),
+            };
+            touched.insert((gateway, key));
+        }
+        self.log(touched)
+    }
+
+    fn log(&mut self, touched: BTreeSet<(ObjectName, ResourceKey)>) -> BTreeSet<ObjectName> {
+        let mut changed = BTreeSet::new();
+        let mut gateways = BTreeSet::new();
+        for (gateway, key) in touched {
+            let held = self.resources.get(&key);
+            let needed = held.filter(|held| held.gateways.contains(&gateway));
+            let value = needed.and_then(|held| held.encoded.clone());
+            if held.is_some_and(|held| held.encoded.is_none() && held.gateways.is_empty()) {
+                self.resources.remove(&key);
+            }
+            if self.view_mut(&gateway).set(&key, value) {
+                changed.insert(gateway.clone());
+            }
+            gateways.insert(gateway);
+        }
+        for gateway in &gateways {
+            self.tidy(gateway);
+        }
+        changed
+    }
+
+    /// Forgets what nobody needs of a view.
+    fn tidy(&mut self, gateway: &ObjectName) {
+        if let Some(view) = self.by_gateway.get_mut(gateway) {
+            view.forget_tombstones();
+            if view.is_unused() {
+                self.by_gateway.remove(gateway);
+            }
+        }
+    }
+
+    /// Whether anything was published.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    pub(super) fn view(&self, gateway: &ObjectName) -> Option<&View> {
+        self.by_gateway.get(gateway)
+    }
+
+    /// The view of a Gateway, which is empty where nothing is known of it.
+    pub(super) fn view_mut(&mut self, gateway: &ObjectName) -> &mut View {
+        self.by_gateway.entry(gateway.clone()).or_default()
+    }
+
+    pub(super) fn disconnect(&mut self, gateway: &ObjectName, session: u64) {
+        if let Some(view) = self.by_gateway.get_mut(gateway) {
+            view.disconnect(session);
+        }
+        self.tidy(gateway);
+    }
+
+    pub(super) fn next_session(&mut self) -> u64 {
+        self.sessions = self.sessions.saturating_add(1);
+        self.sessions
+    }
+}

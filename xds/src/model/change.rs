@@ -1,0 +1,118 @@
+//! Changes of a model: which resources are added, replaced and removed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Kind, Model, Resource};
+
+/// The kind and key of a resource: its identity in a model and on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceKey {
+    /// The kind; keys are unique within it.
+    pub kind: Kind,
+    /// The key as text.
+    pub key: Arc<str>,
+}
+
+impl fmt::Display for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.kind, self.key)
+    }
+}
+
+/// One changed resource: its new value, or `None` where it was removed.
+pub type Change = (ResourceKey, Option<Resource>);
+
+impl Model {
+    /// Applies changes in their order: adds, replaces and removes resources.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = Change>) {
+        for (key, resource) in changes {
+            match resource {
+                Some(resource) => {
+                    debug_assert_eq!(resource.resource_key(), key, "a change is of one resource");
+                    self.insert(resource);
+                }
+                None => {
+                    self.remove(key.kind, &key.key);
+                }
+            }
+        }
+    }
+}
+
+/// The changes of the resources of one kind, by key. Both maps are in the order of their keys.
+pub(super) fn of_kind<K: Ord, T: Eq>(
+    old: &BTreeMap<K, Arc<T>>,
+    new: &BTreeMap<K, Arc<T>>,
+    key: impl Fn(&K) -> ResourceKey,
+    changes: &mut Vec<Change>,
+) where
+    Resource: From<Arc<T>>,
+{
+    let mut old = old.iter().peekable();
+    for (name, value) in new {
+        while let Some((gone, _)) = old.next_if(|(other, _)| *other < name) {
+            changes.push((key(gone), None));
+        }
+        let same = old.next_if(|(other, _)| *other == name);
+        if same.is_none_or(|(_, other)| other != value) {
+            changes.push((key(name), Some(Arc::clone(value).into())));
+        }
+    }
+    changes.extend(old.map(|(gone, _)| (key(gone), None)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ObjectName, Service, ServiceKey};
+
+    fn service(name: &str, ports: usize) -> Resource {
+        let vips = vec![std::net::Ipv4Addr::LOCALHOST.into(); ports];
+        Resource::from(Service {
+            key: ServiceKey::new(&ObjectName::new("a", name)),
+            vips,
+            ports: Vec::new(),
+        })
+    }
+
+    fn model(resources: &[Resource]) -> Model {
+        let mut model = Model::default();
+        for resource in resources {
+            model.insert(resource.clone());
+        }
+        model
+    }
+
+    #[test]
+    fn changes_name_what_was_added_replaced_and_removed() {
+        let old = model(&[service("a", 0), service("b", 0), service("d", 0)]);
+        let new = model(&[service("b", 0), service("c", 0), service("d", 1)]);
+        let changes = old.changes_to(&new);
+        let shown: Vec<String> = changes
+            .iter()
+            .map(|(key, resource)| format!("{key} {}", resource.is_some()))
+            .collect();
+        let expected = [
+            "Service `Service/a/a` false",
+            "Service `Service/a/c` true",
+            "Service `Service/a/d` true",
+        ];
+        assert_eq!(shown, expected);
+
+        let mut changed = old.clone();
+        changed.apply(changes);
+        assert_eq!(changed, new);
+        assert_eq!(new.changes_to(&new.clone()), []);
+    }
+
+    #[test]
+    fn a_clone_of_a_model_shares_its_resources() {
+        let model = model(&[service("a", 0)]);
+        let copy = model.clone();
+        for (old, new) in model.services.values().zip(copy.services.values()) {
+            assert!(Arc::ptr_eq(old, new));
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The proxy's side: parts, refusals of one object, and what it says to the next stream.
+
+use prost::Message;
+use xds::delta::{Client, Encoded, ProtocolError, Received, Refusal};
+use xds::discovery::{self, Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use xds::model::{
+    Kind, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource, ResourceKey,
+};
+
+use crate::support::{key, service};
+
+/// One of the resources that the policy object `a/p` is.
+fn policy(target: &str, content: &str) -> Resource {
+    Resource::from(Policy {
+        key: PolicyKey::new("TrafficPolicy", &ObjectName::new("a", "p"), target),
+        target: PolicyTarget::Gateway(ObjectName::new("a", content)),
+        spec: PolicySpec::default(),
+    })
+}
+
+fn response(
+    kind: Kind,
+    position: &str,
+    resources: &[Resource],
+    removed: &[&ResourceKey],
+) -> DeltaDiscoveryResponse {
+    let resources = resources.iter().map(|resource| {
+        let encoded = Encoded::new(resource);
+        discovery::Resource {
+            version: encoded.version.to_string(),
+            name: encoded.key.key.to_string(),
+            resource: Some(Any {
+                type_url: kind.type_url().to_owned(),
+                value: encoded.bytes,
+            }),
+        }
+    });
+    DeltaDiscoveryResponse {
+        system_version_info: position.to_owned(),
+        resources: resources.collect(),
+        type_url: kind.type_url().to_owned(),
+        nonce: format!("{kind} {position}"),
+        removed_resources: removed.iter().map(|key| key.key.to_string()).collect(),
+    }
+}
+
+/// The same with a resource whose content is not valid.
+fn spoiled(mut response: DeltaDiscoveryResponse, name: &str) -> DeltaDiscoveryResponse {
+    for resource in &mut response.resources {
+        if resource.name.ends_with(name) {
+            resource.resource = Some(Any {
+                value: vec![0xff].into(),
+                ..Any::default()
+            });
+        }
+    }
+    response
+}
+
+fn whole(client: &mut Client, response: DeltaDiscoveryResponse) -> Received {
+    let received = client.receive(response).expect("it is a part");
+    received.expect("it is the last part")
+}
+
+fn changed(received: &Received) -> Vec<String> {
+    let changes = received.changes.iter();
+    let changes = changes.map(|(key, resource)| {
+        let sign = if resource.is_some() { "" } else { "-" };
+        let name = key.key.rsplit('/').next().unwrap_or_default();
+        format!("{sign}{name}")
+    });
+    changes.collect()
+}
+
+fn held(client: &mut Client, kind: Kind) -> Vec<(String, String)> {
+    let mut requests = client.connect().into_iter();
+    let request = requests.find(|request| request.type_url == kind.type_url());
+    let versions = request.expect("it subscribes to all types");
+    let mut versions: Vec<_> = versions.initial_resource_versions.into_iter().collect();
+    versions.sort();
+    versions
+}
+
+#[test]
+fn nothing_is_applied_before_the_last_part() {
+    let mut client = Client::new("pod".to_owned());
+    let first = response(Kind::Service, "7/1/2", &[service("x", 1)], &[]);
+    let second = response(Kind::Policy, "7/2/2", &[policy("t", "v")], &[]);
+    assert!(client.receive(first).expect("it is a part").is_none());
+    let received = whole(&mut client, second);
+    assert_eq!(changed(&received), ["x", "t"]);
+    let answers = client.answer(received, Vec::new());
+    let nonces: Vec<_> = answers
+        .iter()
+        .map(|it| it.response_nonce.as_str())
+        .collect();
+    assert_eq!(nonces, ["Service 7/1/2", "Policy 7/2/2"]);
+    assert!(answers.iter().all(|it| it.error_detail.is_none()));
+}
+
+#[test]
+fn a_batch_that_a_stream_left_unfinished_is_forgotten() {
+    let mut client = Client::new("pod".to_owned());
+    let half = response(Kind::Service, "7/1/2", &[service("x", 1)], &[]);
+    assert!(client.receive(half).expect("it is a part").is_none());
+    assert_eq!(held(&mut client, Kind::Service), []);
+    let next = response(Kind::Service, "3/1/1", &[service("y", 1)], &[]);
+    let received = whole(&mut client, next);
+    assert_eq!(changed(&received), ["y"]);
+}
+
+#[test]
+fn parts_out_of_order_end_the_stream() {
+    let part = |position| response(Kind::Service, position, &[], &[]);
+    for (first, then) in [("7/1/3", "7/3/3"), ("7/1/2", "8/2/2"), ("7/1/2", "7/1/2")] {
+        let mut client = Client::new("pod".to_owned());
+        client.receive(part(first)).expect("the first part");
+        let error = client.receive(part(then)).expect_err("it is not the next");
+        assert!(matches!(error, ProtocolError::NotNext { .. }), "{error}");
+    }
+    for position in [
+        "",
+        "7",
+        "7/0/1",
+        "7/2/1",
+        "7/1/1/1",
+        "7/1/99999",
+        "x/1/1",
+        "7/2/2",
+    ] {
+        let mut client = Client::new("pod".to_owned());
+        client.receive(part(position)).expect_err(position);
+    }
+    let mut client = Client::new("pod".to_owned());
+    let mut unknown = part("7/1/1");
+    unknown.type_url = "x".to_owned();
+    let error = client.receive(unknown).expect_err("it is not ours");
+    assert_eq!(error, ProtocolError::UnknownType("x".to_owned()));
+    let mut bare = part("7/1/1");
+    bare.nonce.clear();
+    assert_eq!(
+        client.receive(bare).expect_err("no nonce"),
+        ProtocolError::NoNonce
+    );
+}
+
+#[test]
+fn a_refused_resource_is_named_and_the_others_apply() {
+    let mut client = Client::new("pod".to_owned());
+    let both = response(
+        Kind::Service,
+        "1/1/1",
+        &[service("x", 1), service("y", 1)],
+        &[],
+    );
+    let received = whole(&mut client, spoiled(both, "y"));
+    assert_eq!(changed(&received), ["x"]);
+    let answers = client.answer(received, Vec::new());
+    let status = answers[0].error_detail.as_ref().expect("it is a refusal");
+    assert!(
+        status.message.contains("Service `Service/a/y` was refused"),
+        "{}",
+        status.message
+    );
+    let [detail] = &*status.details else {
+        panic!("one resource was refused");
+    };
+    let refusal = discovery::Refusal::decode(&*detail.value).expect("it is a refusal");
+    assert_eq!(refusal.name, "Service/a/y");
+    let held = held(&mut client, Kind::Service);
+    assert_eq!(held.len(), 1, "what was refused is not held");
+}
+
+#[test]
+fn one_bad_rule_keeps_the_whole_object_at_its_previous_version() {
+    let mut client = Client::new("pod".to_owned());
+    let old = [
+        policy("one", "old"),
+        policy("two", "old"),
+        policy("three", "old"),
+    ];
+    let received = whole(&mut client, response(Kind::Policy, "1/1/1", &old, &[]));
+    assert_eq!(changed(&received), ["one", "three", "two"]);
+    let _ = client.answer(received, Vec::new());
+    let before = held(&mut client, Kind::Policy);
+
+    let three = policy("three", "old").resource_key();
+    let new = [policy("one", "new"), policy("two", "new")];
+    let new = response(Kind::Policy, "2/1/1", &new, &[&three]);
+    let received = whole(&mut client, spoiled(new, "two"));
+    assert_eq!(changed(&received), [""; 0]);
+    assert_eq!(received.refused.len(), 1, "those that wait are not refused");
+    let _ = client.answer(received, Vec::new());
+
+    // The controller sends what changes, so the correction is all that comes.
+    let corrected = response(Kind::Policy, "3/1/1", &[policy("two", "newer")], &[]);
+    let received = whole(&mut client, corrected);
+    assert_eq!(changed(&received), ["one", "-three", "two"]);
+    let _ = client.answer(received, Vec::new());
+    assert_ne!(held(&mut client, Kind::Policy), before);
+}
+
+#[test]
+fn what_waits_for_a_correction_is_not_held() {
+    let mut client = Client::new("pod".to_owned());
+    let old = [policy("one", "old"), policy("two", "old")];
+    let received = whole(&mut client, response(Kind::Policy, "1/1/1", &old, &[]));
+    let _ = client.answer(received, Vec::new());
+    let before = held(&mut client, Kind::Policy);
+    let new = [policy("one", "new"), policy("two", "new")];
+    let new = response(Kind::Policy, "2/1/1", &new, &[]);
+    let received = whole(&mut client, spoiled(new, "two"));
+    let _ = client.answer(received, Vec::new());
+    assert_eq!(held(&mut client, Kind::Policy), before);
+}
+
+#[test]
+fn a_refused_resource_that_is_removed_is_refused_no_more() {
+    let mut client = Client::new("pod".to_owned());
+    let both = response(
+        Kind::Policy,
+        "1/1/1",
+        &[policy("one", "v"), policy("two", "v")],
+        &[],
+    );
+    let received = whole(&mut client, spoiled(both, "two"));
+    assert_eq!(changed(&received), [""; 0]);
+    let _ = client.answer(received, Vec::new());
+    let two = policy("two", "v").resource_key();
+    let received = whole(&mut client, response(Kind::Policy, "2/1/1", &[], &[&two]));
+    assert_eq!(changed(&received), ["one", "-two"]);
+    let _ = client.answer(received, Vec::new());
+}
+
+#[test]
+fn what_could_not_be_carried_out_is_refused_and_told_again_to_the_next_stream() {
+    let mut client = Client::new("pod".to_owned());
+    let received = whole(
+        &mut client,
+        response(Kind::Service, "1/1/1", &[service("x", 1)], &[]),
+    );
+    let failed = Refusal {
+        key: key("x"),
+        text: "the address is in use".to_owned(),
+    };
+    let answers = client.answer(received, vec![failed]);
+    assert!(answers[0].error_detail.is_some());
+    // It is in the model, so its removal has to be told; but in no version.
+    let expected = [("Service/a/x".to_owned(), String::new())];
+    assert_eq!(held(&mut client, Kind::Service), expected);
+}
+
+#[test]
+fn a_resource_under_another_name_is_refused() {
+    let mut client = Client::new("pod".to_owned());
+    let mut response = response(
+        Kind::Service,
+        "1/1/1",
+        &[service("x", 1), service("y", 1)],
+        &[],
+    );
+    response.resources[0].name = "Service/a/z".to_owned();
+    response.resources[1].version = "1".to_owned();
+    let received = whole(&mut client, response);
+    assert_eq!(changed(&received), [""; 0]);
+    let texts: Vec<_> = received.refused.iter().map(|it| it.text.as_str()).collect();
+    let expected = [
+        "its content says that it is `Service/a/x`",
+        "`1` is not a version: 64 bits in base64url are expected",
+    ];
+    assert_eq!(texts, expected);
+}
+
+#[test]
+fn a_client_is_complete_when_it_has_heard_of_every_type() {
+    let mut client = Client::new("pod".to_owned());
+    let requests: Vec<DeltaDiscoveryRequest> = client.connect();
+    assert_eq!(requests.len(), Kind::ALL.len());
+    for (part, kind) in (1..).zip(Kind::ALL) {
+        assert!(!client.is_complete());
+        let response = response(kind, &format!("0/{part}/{}", Kind::ALL.len()), &[], &[]);
+        if let Some(received) = client.receive(response).expect("it is a part") {
+            let _ = client.answer(received, Vec::new());
+        }
+    }
+    assert!(client.is_complete());
+    client.connect();
+    assert!(client.is_complete(), "also while the controller is away");
+}

@@ -1,0 +1,8 @@
+//! Delta xDS from both sides: each case is a mistake that implementations of it have made, and a
+//! naive client and a naive server agree with ours on everything.
+
+mod batches;
+mod client;
+mod convergence;
+mod subscriptions;
+mod support;

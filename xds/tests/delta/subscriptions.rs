@@ -1,0 +1,229 @@
+//! Subscribing, unsubscribing, and beginning a stream with what is held.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use xds::delta::{Answered, Encoded, Member, Poll, Session, Views};
+use xds::discovery::DeltaDiscoveryRequest;
+use xds::model::{Kind, ObjectName};
+
+use crate::support::{Stream, gateway, key, names, publication, service};
+
+fn views(services: &[(&str, Option<u8>)]) -> Views {
+    let mut views = Views::default();
+    views.publish(publication(services));
+    views
+}
+
+fn subscribe(names: &[&str]) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        resource_names_subscribe: names.iter().map(|name| full(name)).collect(),
+        ..DeltaDiscoveryRequest::default()
+    }
+}
+
+fn unsubscribe(names: &[&str]) -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        resource_names_unsubscribe: names.iter().map(|name| full(name)).collect(),
+        ..DeltaDiscoveryRequest::default()
+    }
+}
+
+fn full(name: &str) -> String {
+    if name == "*" {
+        return name.to_owned();
+    }
+    format!("Service/a/{name}")
+}
+
+fn holding(versions: &[(&str, String)]) -> DeltaDiscoveryRequest {
+    let versions = versions.iter();
+    let versions: HashMap<_, _> = versions
+        .map(|(name, version)| (full(name), version.clone()))
+        .collect();
+    DeltaDiscoveryRequest {
+        initial_resource_versions: versions,
+        ..DeltaDiscoveryRequest::default()
+    }
+}
+
+fn version(name: &str, content: u8) -> String {
+    Encoded::new(&service(name, content)).version.to_string()
+}
+
+#[test]
+fn nobody_is_answered_before_the_first_publication() {
+    let mut views = Views::default();
+    let mut stream = Stream::subscribed(&mut views);
+    assert_eq!(stream.poll(&mut views), Poll::Wait(None));
+    views.publish(publication(&[]));
+    let sent = stream.sent(&mut views);
+    assert_eq!(
+        sent.len(),
+        Kind::ALL.len(),
+        "each type, though there is nothing"
+    );
+}
+
+#[test]
+fn the_first_answer_waits_for_the_other_types_but_not_for_ever() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.request(Kind::Service, subscribe(&[]));
+    let Poll::Wait(Some(until)) = stream.poll(&mut views) else {
+        panic!("it answers before it knows what is asked for");
+    };
+    assert!(
+        matches!(stream.session.poll(&mut views, until), Poll::Send(parts) if parts.len() == 1)
+    );
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_its_removal() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["x", "none"]));
+    assert_eq!(stream.names(&mut views), ["-none", "x"]);
+    views.publish(publication(&[("none", Some(1)), ("other", Some(1))]));
+    assert_eq!(stream.names(&mut views), ["none"]);
+}
+
+#[test]
+fn a_name_of_another_gateway_is_not_known() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut of_other = publication(&[("secret", Some(1))]);
+    of_other.members = vec![(ObjectName::new("b", "other"), key("secret"), Member::Joined)];
+    views.publish(of_other);
+    let mut named = Stream::to(&mut views);
+    named.services(subscribe(&["secret"]));
+    assert_eq!(named.names(&mut views), ["-secret"]);
+    let mut all = Stream::subscribed(&mut views);
+    assert_eq!(all.names(&mut views), ["x"]);
+}
+
+#[test]
+fn an_acknowledgement_without_names_does_not_ask_for_everything() {
+    let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["x"]));
+    assert_eq!(stream.names(&mut views), ["x"]);
+    assert_eq!(stream.names(&mut views), [""; 0]);
+    views.publish(publication(&[("y", Some(2))]));
+    assert_eq!(stream.names(&mut views), [""; 0]);
+}
+
+#[test]
+fn a_subscription_changes_with_a_stale_nonce_too() {
+    let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["x"]));
+    stream.names(&mut views);
+    let stale = DeltaDiscoveryRequest {
+        response_nonce: "0-0".to_owned(),
+        ..subscribe(&["y"])
+    };
+    assert_eq!(stream.services(stale), Answered::Nothing);
+    assert_eq!(stream.names(&mut views), ["y"]);
+}
+
+#[test]
+fn a_subscription_changes_with_a_refusal_too() {
+    let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["x"]));
+    let sent = stream.sent(&mut views);
+    let refusal = DeltaDiscoveryRequest {
+        response_nonce: sent[0].nonce.clone(),
+        error_detail: Some(xds::discovery::Status::default()),
+        ..subscribe(&["y"])
+    };
+    assert!(matches!(stream.services(refusal), Answered::Refused(_)));
+    assert_eq!(stream.names(&mut views), ["y"]);
+}
+
+#[test]
+fn a_name_that_is_subscribed_to_again_is_sent_again() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["x"]));
+    assert_eq!(stream.names(&mut views), ["x"]);
+    stream.services(subscribe(&["x"]));
+    assert_eq!(stream.names(&mut views), ["x"]);
+}
+
+#[test]
+fn what_is_unsubscribed_from_is_not_sent_any_more() {
+    let mut views = views(&[("x", Some(1)), ("y", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["x", "y"]));
+    stream.names(&mut views);
+    stream.services(unsubscribe(&["x"]));
+    views.publish(publication(&[("x", Some(2)), ("y", Some(2))]));
+    assert_eq!(stream.names(&mut views), ["y"]);
+}
+
+#[test]
+fn a_name_under_a_wildcard_is_told_again_when_it_is_unsubscribed_from() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&["*", "x", "none"]));
+    assert_eq!(stream.names(&mut views), ["-none", "x"]);
+    stream.services(unsubscribe(&["x", "none"]));
+    assert_eq!(stream.names(&mut views), ["-none", "x"]);
+    stream.services(unsubscribe(&["*"]));
+    views.publish(publication(&[("x", Some(2))]));
+    assert_eq!(stream.names(&mut views), [""; 0]);
+    stream.services(subscribe(&["*"]));
+    assert_eq!(stream.names(&mut views), ["x"]);
+}
+
+#[test]
+fn a_reconnected_client_is_sent_differences_and_removals() {
+    let mut views = views(&[("same", Some(1)), ("changed", Some(2)), ("new", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(holding(&[
+        ("same", version("same", 1)),
+        ("changed", version("changed", 1)),
+        ("gone", version("gone", 1)),
+    ]));
+    assert_eq!(stream.names(&mut views), ["-gone", "changed", "new"]);
+}
+
+#[test]
+fn versions_that_are_held_are_told_at_the_beginning_alone() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(subscribe(&[]));
+    assert_eq!(stream.names(&mut views), ["x"]);
+    stream.services(holding(&[("other", version("other", 1))]));
+    assert_eq!(stream.names(&mut views), [""; 0]);
+}
+
+#[test]
+fn a_client_that_holds_everything_is_told_that_it_does() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    stream.services(holding(&[("x", version("x", 1))]));
+    let sent = stream.sent(&mut views);
+    assert_eq!(sent.len(), 1);
+    assert_eq!(names(&sent), [""; 0]);
+}
+
+#[test]
+fn a_request_for_an_unknown_type_disturbs_no_other() {
+    let mut views = views(&[("x", Some(1))]);
+    let mut session = Session::begin(&mut views, gateway());
+    let request = DeltaDiscoveryRequest {
+        type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    let error = session.receive(&request, Instant::now());
+    assert!(
+        error
+            .expect_err("it is not ours")
+            .to_string()
+            .contains("Cluster")
+    );
+    let mut stream = Stream::subscribed(&mut views);
+    assert_eq!(stream.names(&mut views), ["x"]);
+}
