@@ -1,0 +1,16 @@
+//! The gRPC stream of delta xDS, both sides: what [`xds::delta`] decides, on a connection.
+//!
+//! One method carries everything: `envoy.service.discovery.v3.AggregatedDiscoveryService/
+//! DeltaAggregatedResources`, a bidirectional stream of the messages in [`xds::discovery`].
+//! [`server`] is the controller's side and [`client`] the proxy's. It is a crate of its own so that
+//! programs which only need the model do not link an HTTP/2 implementation.
+
+pub mod client;
+mod codec;
+pub mod server;
+
+pub use codec::{Prost, ProstDecoder, ProstEncoder};
+
+/// The path of the method, as a request names it.
+pub const METHOD: &str =
+    "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
