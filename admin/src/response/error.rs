@@ -31,7 +31,7 @@ impl ErrorResponse {
     /// 404 for a path without an endpoint.
     pub(crate) fn not_found(path: &str) -> Self {
         let path = crate::query::clipped(path);
-        Self::new(StatusCode::NOT_FOUND, format!("there is nothing at {path}"))
+        Self::new(StatusCode::NOT_FOUND, format!("no endpoint at {path}"))
     }
 
     /// 403 for a disallowed host or origin.
