@@ -13,6 +13,9 @@ use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
 use crate::model::{self, Kind, ResourceKey};
 
+/// Says why a valid resource cannot be carried out by this proxy.
+pub type Check = fn(&model::Resource) -> Result<(), String>;
+
 /// What a proxy holds, and the batch that is arriving. It outlives streams.
 #[derive(Debug)]
 pub struct Client {
@@ -20,6 +23,10 @@ pub struct Client {
     /// Versions of what is in force; none for what could not be carried out, so that it is sent
     /// again to the next stream.
     held: BTreeMap<ResourceKey, Option<Version>>,
+    /// Of each type, all versions that are held.
+    digests: BTreeMap<Kind, Version>,
+    /// Whether a valid resource can be carried out here.
+    check: Check,
     objects: Objects,
     arriving: Vec<DeltaDiscoveryResponse>,
     /// Types of which nothing was received yet.
@@ -71,13 +78,37 @@ impl Client {
     /// A client that calls itself `node` and holds nothing.
     #[must_use]
     pub fn new(node: String) -> Self {
+        Self::with_check(node, |_| Ok(()))
+    }
+
+    /// The same, which also refuses what `check` says cannot be carried out.
+    #[must_use]
+    pub fn with_check(node: String, check: Check) -> Self {
         Self {
             node,
             held: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            check,
             objects: Objects::default(),
             arriving: Vec::new(),
             missing: Kind::ALL.into(),
         }
+    }
+
+    /// Says that a whole configuration of an earlier process is in force again: resources with
+    /// their versions, and none for those that could not be carried out.
+    pub fn restore(&mut self, held: impl IntoIterator<Item = (ResourceKey, Option<Version>)>) {
+        self.missing.clear();
+        for (key, version) in held {
+            self.hold(key, Some(version));
+        }
+    }
+
+    /// The version of all resources of a type together: proxies that hold the same have the same.
+    /// `None` before there is any.
+    #[must_use]
+    pub fn digest(&self, kind: Kind) -> Option<Version> {
+        self.digests.get(&kind).copied()
     }
 
     /// Begins a stream: subscribes to everything, and says what is held. What an earlier stream
@@ -172,7 +203,7 @@ impl Client {
             for resource in response.resources {
                 let key = key(kind, &resource.name);
                 keys.insert(key.clone());
-                match read(&key, &resource) {
+                match read(&key, &resource, self.check) {
                     Ok(read) => drop(changes.insert(key, Some(Some(read)))),
                     Err(text) => {
                         changes.insert(key.clone(), None);
@@ -203,15 +234,11 @@ impl Client {
             ..
         } = received;
         for (key, version) in versions {
-            if version.is_some() {
-                self.held.insert(key, version);
-            } else {
-                self.held.remove(&key);
-            }
+            self.hold(key, version.map(Some));
         }
         for refusal in failed {
-            if let Some(version) = self.held.get_mut(&refusal.key) {
-                *version = None;
+            if self.held.contains_key(&refusal.key) {
+                self.hold(refusal.key.clone(), Some(None));
             }
             refused.push(refusal);
         }
@@ -227,6 +254,19 @@ impl Client {
             }
         });
         answers.collect()
+    }
+
+    /// Notes what is held of a resource: nothing, or its version, if it has one.
+    fn hold(&mut self, key: ResourceKey, version: Option<Option<Version>>) {
+        let digest = self.digests.entry(key.kind).or_default();
+        let before = match version {
+            Some(version) => {
+                digest.toggle(version);
+                self.held.insert(key, version)
+            }
+            None => self.held.remove(&key),
+        };
+        digest.toggle(before.flatten());
     }
 }
 
@@ -254,6 +294,7 @@ fn received(
 fn read(
     key: &ResourceKey,
     resource: &discovery::Resource,
+    check: Check,
 ) -> Result<(Version, model::Resource), String> {
     let version = resource.version.parse::<Version>();
     let version = version.map_err(|error| error.to_string())?;
@@ -264,6 +305,7 @@ fn read(
     if decoded.key() != &*key.key {
         return Err(format!("its content says that it is `{}`", decoded.key()));
     }
+    check(&decoded)?;
     Ok((version, decoded))
 }
 

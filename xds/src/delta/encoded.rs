@@ -14,7 +14,7 @@ use crate::model::{Resource, ResourceKey};
 
 /// The version of a resource: the first 64 bits of the SHA-256 of its wire form, the same in every
 /// process. Written in base64url, since every version is sent again when a stream begins.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version([u8; 8]);
 
 impl Version {
@@ -27,6 +27,15 @@ impl Version {
             *to = *from;
         }
         Self(version)
+    }
+
+    /// Adds a version to those that this one stands for, or takes it out if it is among them: the
+    /// order does not matter.
+    pub(super) fn toggle(&mut self, other: Option<Self>) {
+        let other = other.unwrap_or_default();
+        for (to, from) in self.0.iter_mut().zip(other.0) {
+            *to ^= from;
+        }
     }
 }
 

@@ -34,7 +34,7 @@ mod view;
 mod views;
 
 pub use batch::Outgoing;
-pub use client::{Client, ProtocolError, Received};
+pub use client::{Check, Client, ProtocolError, Received};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
 pub use session::{Acknowledged, Answered, Poll, Session, UnknownType};

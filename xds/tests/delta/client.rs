@@ -287,3 +287,56 @@ fn a_client_is_complete_when_it_has_heard_of_every_type() {
     client.connect();
     assert!(client.is_complete(), "also while the controller is away");
 }
+
+#[test]
+fn what_an_earlier_process_held_is_not_sent_again() {
+    let mut client = Client::new("pod".to_owned());
+    let (x, y) = (Encoded::new(&service("x", 1)), key("y"));
+    client.restore([(x.key.clone(), Some(x.version)), (y, None)]);
+    assert!(client.is_complete(), "it was whole when it was kept");
+    let expected = [
+        ("Service/a/x".to_owned(), x.version.to_string()),
+        ("Service/a/y".to_owned(), String::new()),
+    ];
+    assert_eq!(held(&mut client, Kind::Service), expected);
+}
+
+#[test]
+fn the_digest_of_a_type_is_that_of_what_is_held() {
+    let mut one = Client::new("pod".to_owned());
+    assert_eq!(one.digest(Kind::Service), None);
+    let received = whole(
+        &mut one,
+        response(
+            Kind::Service,
+            "1/1/1",
+            &[service("x", 1), service("y", 1)],
+            &[],
+        ),
+    );
+    let _ = one.answer(received, Vec::new());
+    let both = one.digest(Kind::Service);
+    let changes = response(Kind::Service, "2/1/1", &[service("x", 2)], &[&key("y")]);
+    let received = whole(&mut one, changes);
+    let _ = one.answer(received, Vec::new());
+
+    let mut other = Client::new("pod".to_owned());
+    let x = Encoded::new(&service("x", 2));
+    other.restore([(x.key, Some(x.version))]);
+    assert_eq!(one.digest(Kind::Service), other.digest(Kind::Service));
+    assert_ne!(one.digest(Kind::Service), both);
+}
+
+#[test]
+fn what_a_proxy_cannot_carry_out_is_refused() {
+    let check = |resource: &Resource| match resource.key() {
+        "Service/a/x" => Err("there is no room".to_owned()),
+        _ => Ok(()),
+    };
+    let mut client = Client::with_check("pod".to_owned(), check);
+    let both = [service("x", 1), service("y", 1)];
+    let received = whole(&mut client, response(Kind::Service, "1/1/1", &both, &[]));
+    assert_eq!(changed(&received), ["y"]);
+    assert_eq!(received.refused[0].text, "there is no room");
+    let _ = client.answer(received, Vec::new());
+}
