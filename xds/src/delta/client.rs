@@ -100,7 +100,7 @@ impl Client {
     pub fn restore(&mut self, held: impl IntoIterator<Item = (ResourceKey, Option<Version>)>) {
         self.missing.clear();
         for (key, version) in held {
-            self.hold(key, Some(version));
+            self.hold(key, version);
         }
     }
 
@@ -234,11 +234,14 @@ impl Client {
             ..
         } = received;
         for (key, version) in versions {
-            self.hold(key, version.map(Some));
+            match version {
+                Some(version) => self.hold(key, Some(version)),
+                None => self.release(&key),
+            }
         }
         for refusal in failed {
             if self.held.contains_key(&refusal.key) {
-                self.hold(refusal.key.clone(), Some(None));
+                self.hold(refusal.key.clone(), None);
             }
             refused.push(refusal);
         }
@@ -256,17 +259,17 @@ impl Client {
         answers.collect()
     }
 
-    /// Notes what is held of a resource: nothing, or its version, if it has one.
-    fn hold(&mut self, key: ResourceKey, version: Option<Option<Version>>) {
+    /// Notes that a resource is held, in a version unless it could not be carried out.
+    fn hold(&mut self, key: ResourceKey, version: Option<Version>) {
         let digest = self.digests.entry(key.kind).or_default();
-        let before = match version {
-            Some(version) => {
-                digest.toggle(version);
-                self.held.insert(key, version)
-            }
-            None => self.held.remove(&key),
-        };
-        digest.toggle(before.flatten());
+        digest.toggle(version);
+        digest.toggle(self.held.insert(key, version).flatten());
+    }
+
+    fn release(&mut self, key: &ResourceKey) {
+        if let Some(version) = self.held.remove(key) {
+            self.digests.entry(key.kind).or_default().toggle(version);
+        }
     }
 }
 

@@ -1,3 +1,217 @@
 //! The proxy's side: connects to a controller, and carries the requests and responses of
 //! [`xds::delta::Client`]. When to connect again, and what becomes of a configuration, is the
 //! proxy's.
+//!
+//! The files of the certificate authority and of the token are read again for each connection: both
+//! change while a proxy runs, and no connection lives long.
+
+mod error;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri};
+use tonic::{Request, Streaming};
+use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+
+pub use self::error::{ConnectError, InvalidAddress, StreamError};
+use crate::{METHOD, Prost};
+
+/// Where a controller is, and how to speak to it.
+#[derive(Debug, Clone)]
+pub struct Controller {
+    address: Uri,
+    ca: Option<PathBuf>,
+    token: Option<PathBuf>,
+}
+
+impl Controller {
+    /// The controller at an `http://` or `https://` URL. `ca` is a file with the PEM certificates of
+    /// the authorities that vouch for it, which `https` needs; `token` one with a bearer token.
+    ///
+    /// # Errors
+    /// The address is not such a URL, or has no authority to verify it by.
+    pub fn new(
+        address: &str,
+        ca: Option<PathBuf>,
+        token: Option<PathBuf>,
+    ) -> Result<Self, InvalidAddress> {
+        let invalid = || InvalidAddress::NotAnAddress(address.to_owned());
+        let uri: Uri = address.parse().map_err(|_| invalid())?;
+        let names_nothing_else = matches!(uri.path(), "" | "/") && uri.query().is_none();
+        match uri.scheme_str() {
+            Some("http" | "https") if names_nothing_else && uri.host().is_some() => {}
+            _ => return Err(invalid()),
+        }
+        let controller = Self {
+            address: uri,
+            ca,
+            token,
+        };
+        if controller.is_secure() && controller.ca.is_none() {
+            return Err(InvalidAddress::NoAuthority(address.to_owned()));
+        }
+        Ok(controller)
+    }
+
+    /// Connects, and begins a stream with these requests.
+    ///
+    /// # Errors
+    /// A file cannot be used, or the controller cannot be reached, is not who it should be, or
+    /// refuses the proxy.
+    pub async fn connect(&self, first: Vec<DeltaDiscoveryRequest>) -> Result<Stream, ConnectError> {
+        let token = self.token.as_deref().map(read_token).transpose()?;
+        let endpoint = self.endpoint()?;
+        let begun = async {
+            let channel = endpoint.connect().await;
+            let channel = channel.map_err(|error| ConnectError::unreachable(&error))?;
+            begin(channel, token, first).await
+        };
+        let begun = tokio::time::timeout(CONNECT, begun).await;
+        begun.unwrap_or(Err(ConnectError::TimedOut(CONNECT)))
+    }
+
+    fn is_secure(&self) -> bool {
+        self.address.scheme_str() == Some("https")
+    }
+
+    fn endpoint(&self) -> Result<Endpoint, ConnectError> {
+        let endpoint = Endpoint::from(self.address.clone())
+            .connect_timeout(CONNECT)
+            .tcp_keepalive(Some(KEEPALIVE))
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(WINDOW_BYTES)
+            .initial_connection_window_size(WINDOW_BYTES);
+        let Some(ca) = self.ca.as_deref().filter(|_| self.is_secure()) else {
+            return Ok(endpoint);
+        };
+        let host = self.address.host().unwrap_or_default();
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(Certificate::from_pem(read_authorities(ca)?))
+            .domain_name(host.trim_start_matches('[').trim_end_matches(']'));
+        let endpoint = endpoint.tls_config(tls);
+        endpoint.map_err(|error| ConnectError::unreachable(&error))
+    }
+}
+
+impl fmt::Display for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = self.address.scheme_str().unwrap_or_default();
+        // Never with a password, which the authority of a URL may have.
+        write!(f, "{scheme}://{}", self.address.host().unwrap_or_default())?;
+        let port = self.address.port_u16();
+        port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+/// Reads PEM certificates, at least one.
+fn read_authorities(path: &Path) -> Result<Vec<u8>, ConnectError> {
+    let unusable = |why: String| ConnectError::Authority {
+        path: path.to_owned(),
+        why,
+    };
+    let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
+    match CertificateDer::pem_slice_iter(&pem).next() {
+        Some(Ok(_)) => Ok(pem),
+        Some(Err(error)) => Err(unusable(format!("it is not PEM: {error}"))),
+        None => Err(unusable("it has no certificate in PEM form".to_owned())),
+    }
+}
+
+/// Reads a token, as the value of the `authorization` field.
+fn read_token(path: &Path) -> Result<MetadataValue<Ascii>, ConnectError> {
+    let unusable = |why: String| ConnectError::Token {
+        path: path.to_owned(),
+        why,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    let token = text.trim();
+    if token.is_empty() {
+        return Err(unusable("it is empty".to_owned()));
+    }
+    let value = MetadataValue::try_from(format!("Bearer {token}"));
+    let mut value = value.map_err(|_| unusable("it has more in it than a token".to_owned()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+async fn begin(
+    channel: Channel,
+    token: Option<MetadataValue<Ascii>>,
+    first: Vec<DeltaDiscoveryRequest>,
+) -> Result<Stream, ConnectError> {
+    let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
+    let ready = grpc.ready().await;
+    ready.map_err(|error| ConnectError::unreachable(&error))?;
+    let (requests, queued) = unbounded_channel();
+    for request in first {
+        // The receiver is held right here.
+        let _ = requests.send(request);
+    }
+    let mut request = Request::new(UnboundedReceiverStream::new(queued));
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token);
+    }
+    let method = PathAndQuery::from_static(METHOD);
+    let codec = Prost::<DeltaDiscoveryRequest, DeltaDiscoveryResponse>::default();
+    let response = grpc.streaming(request, method, codec).await;
+    let response = response.map_err(|status| ConnectError::of_status(&status))?;
+    Ok(Stream {
+        requests,
+        responses: response.into_inner(),
+    })
+}
+
+/// A stream of a controller. Its connection is closed when it is dropped.
+#[derive(Debug)]
+pub struct Stream {
+    /// As many requests wait here as there were responses.
+    requests: UnboundedSender<DeltaDiscoveryRequest>,
+    responses: Streaming<DeltaDiscoveryResponse>,
+}
+
+impl Stream {
+    /// Waits for the next response; `None` when the controller has ended the stream. May be dropped
+    /// and called again.
+    ///
+    /// # Errors
+    /// The connection broke, or the controller ended the stream with an error.
+    pub async fn next(&mut self) -> Result<Option<DeltaDiscoveryResponse>, StreamError> {
+        let message = self.responses.message().await;
+        message.map_err(|status| StreamError::of_status(&status))
+    }
+
+    /// Sends a request. Where the stream has ended, [`Stream::next`] tells.
+    pub fn send(&self, request: DeltaDiscoveryRequest) {
+        let _ = self.requests.send(request);
+    }
+}
+
+/// Until a stream has begun: connecting, the TLS handshake, and the controller's question to its API
+/// server who calls.
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// Between two HTTP/2 pings: connection tracking forgets idle connections after minutes, and a
+/// controller that is gone is noticed no sooner.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// Until a ping has to be answered.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of HTTP/2 windows: a part of a batch, so that none takes more than a round trip.
+const WINDOW_BYTES: u32 = 2 << 20;
+
+/// Bytes of one response. The controller cuts batches at 1 MiB, but a single resource may be larger.
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests;
