@@ -1,0 +1,127 @@
+//! State by key that one task writes and another follows.
+//!
+//! A follower learns which keys changed, and reads what holds when it comes to them: what changed twice
+//! meanwhile is seen once. So a board is bounded by what exists, however slow its follower is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// The current value of each key, and the keys that changed since the follower took them. There is one
+/// follower; any number of tasks may write and read.
+#[derive(Debug)]
+pub struct Board<K, V> {
+    entries: Mutex<Entries<K, V>>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct Entries<K, V> {
+    current: BTreeMap<K, V>,
+    changed: BTreeSet<K>,
+}
+
+impl<K, V> Default for Board<K, V> {
+    fn default() -> Self {
+        Self {
+            entries: Mutex::new(Entries {
+                current: BTreeMap::new(),
+                changed: BTreeSet::new(),
+            }),
+            news: Notify::new(),
+        }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone + PartialEq> Board<K, V> {
+    /// Sets the value of a key, or removes it. Nothing happens where that is its value already.
+    pub fn set(&self, key: &K, value: Option<V>) {
+        self.set_all([(key.clone(), value)]);
+    }
+
+    /// [`Board::set`] of several keys, which a follower sees together.
+    pub fn set_all(&self, values: impl IntoIterator<Item = (K, Option<V>)>) {
+        let mut entries = self.entries();
+        let mut is_changed = false;
+        for (key, value) in values {
+            if entries.current.get(&key) == value.as_ref() {
+                continue;
+            }
+            match value {
+                Some(value) => drop(entries.current.insert(key.clone(), value)),
+                None => drop(entries.current.remove(&key)),
+            }
+            entries.changed.insert(key);
+            is_changed = true;
+        }
+        drop(entries);
+        if is_changed {
+            self.news.notify_one();
+        }
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &K) -> Option<V> {
+        self.entries().current.get(key).cloned()
+    }
+
+    /// Every key that has a value.
+    #[must_use]
+    pub fn keys(&self) -> Vec<K> {
+        self.entries().current.keys().cloned().collect()
+    }
+
+    /// For the follower: waits until keys have changed, and takes them. Dropping the future loses none.
+    pub async fn changed(&self) -> BTreeSet<K> {
+        loop {
+            let changed = self.take_changed();
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.news.notified().await;
+        }
+    }
+
+    /// For the follower: takes the keys that have changed, if any.
+    pub fn take_changed(&self) -> BTreeSet<K> {
+        std::mem::take(&mut self.entries().changed)
+    }
+
+    /// Has the follower look at every key again.
+    pub fn touch_all(&self) {
+        let mut entries = self.entries();
+        let keys: Vec<K> = entries.current.keys().cloned().collect();
+        entries.changed.extend(keys);
+        drop(entries);
+        self.news.notify_one();
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries<K, V>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Board;
+
+    #[tokio::test]
+    async fn the_follower_learns_of_each_change_once() {
+        let board = Board::default();
+        board.set(&"a", Some(1));
+        board.set(&"a", Some(2));
+        board.set(&"b", Some(1));
+        let changed = board.changed().await;
+        assert_eq!(changed.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(board.get(&"a"), Some(2));
+        board.set(&"a", Some(2));
+        assert!(board.take_changed().is_empty(), "nothing changed");
+        board.set(&"a", None);
+        assert!(board.changed().await.contains("a"));
+        assert_eq!(board.get(&"a"), None);
+        board.touch_all();
+        assert_eq!(board.changed().await.len(), 1);
+    }
+}

@@ -1,0 +1,24 @@
+//! The control plane: reads Gateway API objects of a cluster, tells the proxies what to do, and tells
+//! the users what became of their objects.
+//!
+//! Configuration takes one way through it:
+//!
+//! 1. `watch` follows the objects of every kind and admits each.
+//! 2. `translation` gives them in batches to [`translate::Translator`], encodes what changed and hands
+//!    it out as [`outputs`].
+//! 3. The xDS server sends resources to proxies; the status writer and the deployer, on the leader
+//!    alone, write statuses and what a Gateway runs on. What they learn (addresses, acknowledgements)
+//!    comes back by [`outputs`] too.
+//!
+//! Every part is a task that takes a [`Context`](context::Context) and ends when
+//! [`Stopping`](stopping::Stopping) says so.
+
+pub mod args;
+pub mod board;
+pub mod context;
+pub mod leadership;
+pub mod log;
+pub mod metrics;
+pub mod outputs;
+pub mod selectors;
+pub mod stopping;
