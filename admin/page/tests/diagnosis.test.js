@@ -117,7 +117,7 @@ test("a heap profile becomes a flame graph, walked by keys", async (t) => {
 
   await page.getByLabel("Highlight", { exact: true }).fill("main");
   await until("some are marked", async () => (await page.locator(".frame.marked").count()) > 0);
-  await page.getByLabel("Show", { exact: true }).selectOption({ label: "bytes ever allocated" });
+  await page.getByLabel("Show", { exact: true }).selectOption({ label: "total allocated bytes" });
   await page.getByRole("heading", { name: "Functions" }).waitFor();
   const [download] = await Promise.all([
     page.waitForEvent("download"),
@@ -148,7 +148,7 @@ test("a CPU profile is taken while requests are served, one at a time", async (t
   });
   assert.equal((await it.admin("/debug/pprof/profile?seconds=1")).status, 409);
   await page.getByRole("button", { name: "Profile CPU" }).click();
-  await page.getByRole("alert").getByText("Wait until the other one is done").waitFor();
+  await page.getByRole("alert").getByText("Wait until the other operation is complete").waitFor();
   it.stop();
   await other;
 });
@@ -226,7 +226,7 @@ test("draining shows, and so does that nobody answers any more", async (t) => {
   const held = it.asks("/", { headers: { host: "shop.example.com" } }).catch(() => {});
   assert.equal((await it.admin("/quitquitquit", { method: "POST" })).status, 200);
   await state.getByText("Draining").waitFor();
-  await page.getByText("requests under way are finished").waitFor();
+  await page.getByText("requests in flight are completed").waitFor();
   it.stop();
   await held;
   await state.getByText("Unreachable").waitFor();
