@@ -7,9 +7,11 @@
 
 pub mod client;
 mod codec;
+mod node;
 pub mod server;
 
 pub use codec::{Prost, ProstDecoder, ProstEncoder};
+pub use node::{InvalidNodeId, NodeId};
 
 /// The path of the method, as a request names it.
 pub const METHOD: &str =

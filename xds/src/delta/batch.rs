@@ -29,7 +29,7 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) kind: Kind,
-    /// What it has, with versions; none for what it removes.
+    /// What it has, by key, with versions; none for what it removes.
     pub(super) resources: Vec<(ResourceKey, Option<Version>)>,
     body: Bytes,
 }
@@ -88,6 +88,12 @@ fn sent_bytes((key, value): &Entry) -> usize {
 }
 
 impl Part {
+    /// The resource of this key, if it has one, with the version that it was sent in.
+    pub(super) fn sent(&self, key: &ResourceKey) -> Option<&(ResourceKey, Option<Version>)> {
+        let at = self.resources.binary_search_by(|(it, _)| it.cmp(key));
+        at.ok().and_then(|at| self.resources.get(at))
+    }
+
     fn new(position: Position, kind: Kind, entries: &[Entry]) -> Self {
         let mut response = DeltaDiscoveryResponse {
             system_version_info: position.to_string(),
@@ -125,6 +131,7 @@ impl Part {
             ..DeltaDiscoveryResponse::default()
         };
         Outgoing {
+            kind: self.kind,
             body: self.body.clone(),
             tail: tail.encode_to_vec().into(),
         }
@@ -134,6 +141,8 @@ impl Part {
 /// A `DeltaDiscoveryResponse` to send: both parts of its encoded form, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
+    /// The kind of its resources.
+    pub kind: Kind,
     /// Everything but the nonce, shared by all connections that are sent the same.
     pub body: Bytes,
     /// The nonce. Fields of a message may come in any order.

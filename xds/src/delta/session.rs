@@ -97,6 +97,12 @@ impl Session {
         }
     }
 
+    /// Its number, which no other stream of these views has.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Takes a request. Subscriptions change whatever it answers, if anything.
     ///
     /// # Errors
@@ -133,8 +139,7 @@ impl Session {
             self.refused.remove(key);
         }
         for Refusal { key, text } in refusals.iter().flatten() {
-            let sent = part.resources.iter().find(|(it, _)| it == key);
-            let version = sent.and_then(|(_, version)| *version);
+            let version = part.sent(key).and_then(|(_, version)| *version);
             self.refused.insert(key.clone(), (version, text.clone()));
         }
         under_way.open.remove(nonce);
@@ -242,24 +247,58 @@ impl Session {
         }
     }
 
-    /// Ends the stream.
-    pub fn end(self, views: &mut Views) {
+    /// What this proxy has refused of the current configuration, and why.
+    #[must_use]
+    pub fn refused(&self, views: &Views) -> Vec<Refusal> {
+        let view = views.view(&self.gateway);
+        let is_current = |key: &ResourceKey, version: Option<Version>| {
+            let current = view.and_then(|view| view.get(key));
+            current.is_some_and(|it| Some(it.version) == version)
+        };
+        let refused = self.refused.iter();
+        let current = refused.filter(|(key, (version, _))| is_current(key, *version));
+        let refusals = current.map(|(key, (_, text))| Refusal {
+            key: key.clone(),
+            text: text.clone(),
+        });
+        refusals.collect()
+    }
+
+    /// Whether the proxy has yet to answer a response.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Bytes that the stream keeps of the proxy's requests: names that it has subscribed to and is
+    /// owed, and what the proxy says it holds.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        let subscriptions = self.subscriptions.values();
+        let bytes = subscriptions.map(Subscription::kept_bytes);
+        bytes.fold(0, usize::saturating_add)
+    }
+
+    /// Ends the stream. It is not to be used afterwards.
+    pub fn end(&self, views: &mut Views) {
         views.disconnect(&self.gateway, self.number);
     }
 }
 
 /// What a NACK refuses of a part: what it names, or everything where it names nothing.
 fn refusals_of(part: &Part, status: &Status) -> Vec<Refusal> {
-    let is_sent = |key: &ResourceKey| part.resources.iter().any(|(it, _)| it == key);
-    let mut refusals = refusal::named(part.kind, status);
-    refusals.retain(|refusal| is_sent(&refusal.key));
+    // Each once, however often it is named: there are no more refusals than resources.
+    let mut refusals = BTreeMap::new();
+    for refusal in refusal::named(part.kind, status) {
+        if let Some((key, _)) = part.sent(&refusal.key) {
+            refusals.entry(key.clone()).or_insert(refusal.text);
+        }
+    }
     if refusals.is_empty() {
         let text = refusal::shortened(&status.message);
-        let all = part.resources.iter().map(|(key, _)| Refusal {
-            key: key.clone(),
-            text: text.to_owned(),
-        });
-        refusals.extend(all);
+        let all = part.resources.iter();
+        refusals.extend(all.map(|(key, _)| (key.clone(), text.to_owned())));
     }
-    refusals
+    let refusals = refusals.into_iter();
+    refusals.map(|(key, text)| Refusal { key, text }).collect()
 }

@@ -21,6 +21,8 @@ pub(super) struct Subscription {
     unsynced: Option<HashMap<String, String>>,
     /// Names that are owed an answer even if nothing changed.
     owed: BTreeSet<Arc<str>>,
+    /// Bytes of both sets of names, and of the versions that the client holds.
+    kept_bytes: usize,
 }
 
 impl Subscription {
@@ -28,14 +30,27 @@ impl Subscription {
     pub(super) fn begin(kind: Kind, request: &DeltaDiscoveryRequest) -> Self {
         let names = &request.resource_names_subscribe;
         let wildcard = names.is_empty() || names.iter().any(|name| name == WILDCARD);
-        let names = names.iter().filter(|name| *name != WILDCARD);
-        Self {
+        let mut subscription = Self {
             kind,
             wildcard,
-            names: names.map(|name| name.as_str().into()).collect(),
+            names: BTreeSet::new(),
             unsynced: Some(request.initial_resource_versions.clone()),
             owed: BTreeSet::new(),
+            kept_bytes: version_bytes(&request.initial_resource_versions),
+        };
+        for name in names.iter().filter(|name| *name != WILDCARD) {
+            add(
+                &mut subscription.names,
+                name.as_str().into(),
+                &mut subscription.kept_bytes,
+            );
         }
+        subscription
+    }
+
+    /// Bytes that it keeps of requests.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// By a later request. One that names nothing changes nothing, and versions that a client holds
@@ -51,20 +66,20 @@ impl Subscription {
             }
             // Also where it is subscribed to: the client may have dropped what it had.
             let name: Arc<str> = name.as_str().into();
-            self.owed.insert(Arc::clone(&name));
-            self.names.insert(name);
+            add(&mut self.owed, Arc::clone(&name), &mut self.kept_bytes);
+            add(&mut self.names, name, &mut self.kept_bytes);
         }
         for name in &request.resource_names_unsubscribe {
             if name == WILDCARD {
                 self.wildcard = false;
                 continue;
             }
-            self.names.remove(name.as_str());
+            remove(&mut self.names, name, &mut self.kept_bytes);
             // Still covered by a wildcard: whether the resource is there has to be told again.
             if self.wildcard {
-                self.owed.insert(name.as_str().into());
+                add(&mut self.owed, name.as_str().into(), &mut self.kept_bytes);
             } else {
-                self.owed.remove(name.as_str());
+                remove(&mut self.owed, name, &mut self.kept_bytes);
             }
         }
     }
@@ -94,6 +109,7 @@ impl Subscription {
     pub(super) fn take(&mut self, view: &View, changed: &[Entry]) -> Vec<Entry> {
         let mut found: BTreeMap<Arc<str>, Option<Arc<Encoded>>> = BTreeMap::new();
         if let Some(held) = self.unsynced.take() {
+            self.kept_bytes = self.kept_bytes.saturating_sub(version_bytes(&held));
             self.sync(view, &held, &mut found);
         } else {
             let own = changed.iter().filter(|(key, _)| key.kind == self.kind);
@@ -101,6 +117,7 @@ impl Subscription {
             found.extend(own.map(|(key, value)| (Arc::clone(&key.key), value.clone())));
         }
         for name in std::mem::take(&mut self.owed) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(name.len());
             let value = view.get(&self.key(&name)).cloned();
             found.insert(name, value);
         }
@@ -143,6 +160,25 @@ impl Subscription {
             kind: self.kind,
             key: Arc::clone(name),
         }
+    }
+}
+
+fn version_bytes(versions: &HashMap<String, String>) -> usize {
+    let bytes = versions.iter();
+    let bytes = bytes.map(|(name, version)| name.len().saturating_add(version.len()));
+    bytes.fold(0, usize::saturating_add)
+}
+
+fn add(names: &mut BTreeSet<Arc<str>>, name: Arc<str>, bytes: &mut usize) {
+    let added = name.len();
+    if names.insert(name) {
+        *bytes = bytes.saturating_add(added);
+    }
+}
+
+fn remove(names: &mut BTreeSet<Arc<str>>, name: &str, bytes: &mut usize) {
+    if names.remove(name) {
+        *bytes = bytes.saturating_sub(name.len());
     }
 }
 

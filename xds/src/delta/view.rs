@@ -22,8 +22,12 @@ pub(super) struct View {
     forgotten: u64,
     /// How far each connection is, by session.
     cursors: BTreeMap<u64, u64>,
-    /// Batches up to the head that are in use, by what they begin after.
-    batches: Vec<(After, Weak<Batch>)>,
+    /// The batch of everything, while a connection has it under way: proxies start together.
+    whole: Weak<Batch>,
+    /// Batches up to the head, by what they begin after, while a connection is there to take them.
+    batches: BTreeMap<u64, Arc<Batch>>,
+    /// How many batches were made.
+    made: u64,
 }
 
 #[derive(Debug)]
@@ -61,6 +65,7 @@ impl View {
         }
         self.entries.insert(key.clone(), Logged { sequence, value });
         self.batches.clear();
+        self.whole = Weak::new();
         true
     }
 
@@ -104,33 +109,54 @@ impl View {
 
     /// Everything up to the head for a connection that wants all of it. Made once for all of them.
     pub(super) fn batch(&mut self, after: After) -> Arc<Batch> {
-        self.batches.retain(|(_, batch)| batch.strong_count() > 0);
-        let known = self.batches.iter().find(|(it, _)| *it == after);
-        if let Some(batch) = known.and_then(|(_, batch)| batch.upgrade()) {
+        let known = match after {
+            After::Nothing => self.whole.upgrade(),
+            After::Sequence(cursor) => self.batches.get(&cursor).cloned(),
+        };
+        if let Some(batch) = known {
             return batch;
         }
-        let batch = match after {
+        self.made = self.made.saturating_add(1);
+        match after {
             After::Nothing => {
                 let all = Kind::ALL.into_iter().flat_map(|kind| self.of_kind(kind));
                 let all = all.map(|encoded| (encoded.key.clone(), Some(Arc::clone(encoded))));
-                Batch::new(self.head, all.collect(), &Kind::ALL)
+                let batch = Arc::new(Batch::new(self.head, all.collect(), &Kind::ALL));
+                self.whole = Arc::downgrade(&batch);
+                batch
             }
-            After::Sequence(cursor) => Batch::new(self.head, self.since(cursor).collect(), &[]),
-        };
-        let batch = Arc::new(batch);
-        self.batches.push((after, Arc::downgrade(&batch)));
-        batch
+            After::Sequence(cursor) => {
+                let changed = self.since(cursor).collect();
+                let batch = Arc::new(Batch::new(self.head, changed, &[]));
+                self.batches.insert(cursor, Arc::clone(&batch));
+                batch
+            }
+        }
+    }
+
+    /// How many batches were made for all connections that want everything.
+    pub(super) fn made(&self) -> u64 {
+        self.made
     }
 
     /// Notes that a connection was sent everything up to the head.
     pub(super) fn advance(&mut self, session: u64) {
         self.cursors.insert(session, self.head);
+        self.forget_batches();
         self.forget_tombstones();
     }
 
     /// Forgets a connection.
     pub(super) fn disconnect(&mut self, session: u64) {
         self.cursors.remove(&session);
+        self.forget_batches();
+    }
+
+    /// Forgets the batches that no connection will take.
+    fn forget_batches(&mut self) {
+        let cursors = &self.cursors;
+        let is_at = |sequence: &u64| cursors.values().any(|cursor| cursor == sequence);
+        self.batches.retain(|after, _| is_at(after));
     }
 
     /// Forgets the tombstones that no connection needs, and those that are too many.

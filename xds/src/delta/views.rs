@@ -101,6 +101,13 @@ impl Views {
         self.is_complete
     }
 
+    /// How many batches were made for the proxies of a Gateway that subscribe to everything, each
+    /// of them encoded once however many proxies it is sent to.
+    #[must_use]
+    pub fn batches(&self, gateway: &ObjectName) -> u64 {
+        self.view(gateway).map_or(0, View::made)
+    }
+
     pub(super) fn view(&self, gateway: &ObjectName) -> Option<&View> {
         self.by_gateway.get(gateway)
     }

@@ -1,3 +1,153 @@
 //! The controller's side: accepts connections of proxies, asks who they are, and serves each the
 //! view of its own Gateway from [`xds::delta::Views`]. It knows nothing of Kubernetes: who may see
-//! what is decided by the caller.
+//! what is decided by the caller ([`Authorize`]), who is also told what the proxies answer
+//! ([`Observer`]).
+//!
+//! A connection is accepted and secured ([`Server::serve`], `listener`), speaks HTTP/2 with bounds
+//! on everything that costs memory or time (`connection`), and makes a call (`call`), which becomes
+//! a stream (`stream`): a task that passes requests to a [`xds::delta::Session`] and sends what the
+//! session says. Responses are encoded once for all proxies of a Gateway, and a stream only has
+//! references to them (`response`).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod admission;
+mod authorize;
+mod budget;
+mod call;
+mod connection;
+mod limits;
+mod listener;
+mod observer;
+mod published;
+mod registry;
+mod response;
+mod stream;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+use xds::delta::{Acknowledged, Publication};
+use xds::model::{ObjectName, ResourceKey};
+
+use admission::Admission;
+pub use authorize::{Answer, Authorize, Denied, Identity};
+pub use limits::Limits;
+pub use listener::Transport;
+pub use observer::{Event, Observer, Proxy, Refused, Standing};
+use published::Published;
+use registry::Registry;
+
+/// Serves proxies what is published.
+pub struct Server {
+    limits: Limits,
+    authorize: Arc<dyn Authorize>,
+    observer: Arc<dyn Observer>,
+    /// Locked after a session, where both are needed.
+    published: Mutex<Published>,
+    registry: Mutex<Registry>,
+    admission: Admission,
+    closing: watch::Sender<bool>,
+}
+
+impl Server {
+    /// A server that has published nothing: streams wait until something is.
+    #[must_use]
+    pub fn new(
+        limits: Limits,
+        authorize: Arc<dyn Authorize>,
+        observer: Arc<dyn Observer>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            admission: Admission::new(&limits),
+            limits,
+            authorize,
+            observer,
+            published: Mutex::default(),
+            registry: Mutex::default(),
+            closing: watch::Sender::new(false),
+        })
+    }
+
+    /// Publishes a change, and wakes the streams of the Gateways that it concerns. The first
+    /// publication has to be complete.
+    pub fn publish(&self, publication: Publication) {
+        locked(&self.published).publish(publication);
+    }
+
+    /// What the connected proxies of a Gateway say of a resource.
+    #[must_use]
+    pub fn standing(&self, gateway: &ObjectName, key: &ResourceKey) -> Standing {
+        let streams = locked(&self.registry).latest(gateway);
+        let mut standing = Standing::default();
+        for (proxy, session) in streams {
+            standing.connected = standing.connected.saturating_add(1);
+            let session = locked(&session);
+            let published = locked(&self.published);
+            match session.acknowledged(published.views(), key) {
+                Acknowledged::Open => {}
+                Acknowledged::Yes => standing.accepted = standing.accepted.saturating_add(1),
+                Acknowledged::Refused(text) => {
+                    standing.refused.push((proxy.node, text.to_owned()));
+                }
+            }
+        }
+        standing
+    }
+
+    /// Everything of its current configuration that connected proxies of a Gateway have refused.
+    #[must_use]
+    pub fn refused(&self, gateway: &ObjectName) -> Vec<Refused> {
+        let streams = locked(&self.registry).latest(gateway);
+        let mut refused = Vec::new();
+        for (proxy, session) in streams {
+            let session = locked(&session);
+            let refusals = session.refused(locked(&self.published).views());
+            let refusals = refusals.into_iter().map(|refusal| Refused {
+                node: proxy.node.clone(),
+                key: refusal.key,
+                text: refusal.text,
+            });
+            refused.extend(refusals);
+        }
+        refused
+    }
+
+    /// All streams, in the order in which they began.
+    #[must_use]
+    pub fn connected(&self) -> Vec<Proxy> {
+        locked(&self.registry).all()
+    }
+
+    /// How many batches were encoded for the proxies of a Gateway.
+    #[must_use]
+    pub fn batches(&self, gateway: &ObjectName) -> u64 {
+        locked(&self.published).views().batches(gateway)
+    }
+
+    /// Ends everything: [`Server::serve`] accepts no more, and returns when the streams have
+    /// finished what is under way.
+    pub fn close(&self) {
+        self.closing.send_replace(true);
+    }
+}
+
+/// Ends when this is true.
+async fn is_set(mut flag: watch::Receiver<bool>) {
+    // Without a sender, nobody will need to know.
+    let _ = flag.wait_for(|it| *it).await;
+}
+
+/// Locks, also where a panic has poisoned the lock: what it holds is changed in single steps.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

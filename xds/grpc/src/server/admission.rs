@@ -1,0 +1,146 @@
+//! How many connections there may be, in all and of those that have not said who they are.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::budget::Budget;
+use super::limits::{LOGGED_FAILURES, Limits};
+use super::locked;
+
+pub(super) struct Admission {
+    connections: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
+    logged: Mutex<Logged>,
+}
+
+/// Connections without a caller, by address.
+struct Strangers {
+    most: usize,
+    by_address: Mutex<HashMap<IpAddr, usize>>,
+}
+
+struct Logged {
+    budget: Budget,
+    left_out: u64,
+}
+
+/// One of the connections that there may be.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    _connection: OwnedSemaphorePermit,
+}
+
+/// One of the strangers that an address may have.
+pub(super) struct Stranger {
+    strangers: Arc<Strangers>,
+    address: IpAddr,
+}
+
+impl Admission {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let most = limits.connections.min(Semaphore::MAX_PERMITS);
+        Self {
+            connections: Arc::new(Semaphore::new(most)),
+            strangers: Arc::new(Strangers {
+                most: limits.strangers,
+                by_address: Mutex::default(),
+            }),
+            logged: Mutex::new(Logged {
+                budget: Budget::new(LOGGED_FAILURES, LOGGED_FAILURES, Instant::now()),
+                left_out: 0,
+            }),
+        }
+    }
+
+    /// Admits a connection, or says why not.
+    pub(super) fn admit(&self, address: IpAddr) -> Result<(Admitted, Stranger), &'static str> {
+        let connection = Arc::clone(&self.connections).try_acquire_owned();
+        let connection = connection.map_err(|_| "there are as many connections as there may be")?;
+        let stranger = Strangers::enter(&self.strangers, address);
+        let stranger =
+            stranger.ok_or("its address has too many that have not said who they are")?;
+        Ok((
+            Admitted {
+                _connection: connection,
+            },
+            stranger,
+        ))
+    }
+
+    /// Whether a failed connection may be logged, and how many were left out since the last.
+    pub(super) fn may_log(&self) -> Option<u64> {
+        let mut logged = locked(&self.logged);
+        if logged.budget.take(Instant::now()) {
+            return Some(std::mem::take(&mut logged.left_out));
+        }
+        logged.left_out = logged.left_out.saturating_add(1);
+        None
+    }
+}
+
+impl Strangers {
+    fn enter(this: &Arc<Self>, address: IpAddr) -> Option<Stranger> {
+        let mut by_address = locked(&this.by_address);
+        let count = by_address.entry(address).or_default();
+        let next = count.checked_add(1).filter(|next| *next <= this.most)?;
+        *count = next;
+        Some(Stranger {
+            strangers: Arc::clone(this),
+            address,
+        })
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        let mut by_address = locked(&self.strangers.by_address);
+        if let Some(count) = by_address.get_mut(&self.address) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission(connections: usize, strangers: usize) -> Admission {
+        Admission::new(&Limits {
+            connections,
+            strangers,
+            ..Limits::default()
+        })
+    }
+
+    #[test]
+    fn an_address_has_so_many_strangers() {
+        let admission = admission(10, 1);
+        let (one, two) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let (_connection, stranger) = admission.admit(one).expect("the first");
+        assert!(admission.admit(one).is_err());
+        assert!(admission.admit(two).is_ok(), "another address");
+        drop(stranger);
+        assert!(admission.admit(one).is_ok(), "the first is no stranger");
+        assert!(
+            locked(&admission.strangers.by_address).is_empty(),
+            "addresses without strangers cost nothing"
+        );
+    }
+
+    #[test]
+    fn there_are_so_many_connections() {
+        let admission = admission(1, 10);
+        let address = IpAddr::from([10, 0, 0, 1]);
+        let first = admission.admit(address).expect("the first");
+        assert!(admission.admit(address).is_err());
+        drop(first);
+        assert!(admission.admit(address).is_ok());
+    }
+}

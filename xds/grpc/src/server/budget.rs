@@ -1,0 +1,61 @@
+//! How often something may happen: so often at once, and so often per second.
+
+use std::time::Instant;
+
+#[derive(Debug)]
+pub(super) struct Budget {
+    most: u32,
+    per_second: u32,
+    left: u32,
+    since: Instant,
+}
+
+impl Budget {
+    pub(super) fn new(most: u32, per_second: u32, now: Instant) -> Self {
+        Self {
+            most,
+            per_second,
+            left: most,
+            since: now,
+        }
+    }
+
+    /// Whether it may happen now.
+    pub(super) fn take(&mut self, now: Instant) -> bool {
+        let seconds = now.saturating_duration_since(self.since).as_secs();
+        if seconds > 0 {
+            let granted = seconds.saturating_mul(u64::from(self.per_second));
+            let granted = u32::try_from(granted).unwrap_or(u32::MAX);
+            self.left = self.left.saturating_add(granted).min(self.most);
+            self.since = now;
+        }
+        let left = self.left.checked_sub(1);
+        self.left = left.unwrap_or_default();
+        left.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn it_is_spent_and_granted_again() {
+        let now = Instant::now();
+        let mut budget = Budget::new(2, 1, now);
+        assert!(budget.take(now) && budget.take(now));
+        assert!(!budget.take(now + Duration::from_millis(900)));
+        assert!(budget.take(now + Duration::from_secs(1)));
+        assert!(!budget.take(now + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn no_more_than_the_most_is_saved() {
+        let now = Instant::now();
+        let mut budget = Budget::new(2, 1, now);
+        let later = now + Duration::from_secs(1_000);
+        assert!(budget.take(later) && budget.take(later));
+        assert!(!budget.take(later));
+    }
+}

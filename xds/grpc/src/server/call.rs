@@ -1,0 +1,107 @@
+//! One call: which method, by whom. The first answer of a stream is made here.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Request, header};
+use hyper::body::Incoming;
+use tokio::time::timeout;
+use tonic::{Code, Status, Streaming};
+
+use super::authorize::Identity;
+use super::connection::{Call, Connection};
+use super::response::{self, Responses};
+use super::stream::Stream;
+use crate::{METHOD, ProstDecoder};
+
+impl Connection {
+    /// Answers a call. What is denied ends the connection, so that whoever tries again pays for
+    /// another one.
+    pub(super) async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> http::Response<Responses> {
+        let call = self.begin_call();
+        match self.accept(request, call).await {
+            Ok(response) => response,
+            Err(status) => {
+                let reason = format!("{}: {}", status.code(), status.message());
+                self.server.log_failure(self.address, &reason);
+                self.retire();
+                status.into_http()
+            }
+        }
+    }
+
+    async fn accept(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        call: Call,
+    ) -> Result<http::Response<Responses>, Status> {
+        if request.uri().path() != METHOD {
+            let text = format!("this server has one method, {METHOD}");
+            return Err(Status::unimplemented(text));
+        }
+        if !self.may_call() {
+            return Err(Status::resource_exhausted(TOO_MANY_CALLS));
+        }
+        let identity = self.identity(request.headers()).await?;
+        self.introduce();
+        let decoder = ProstDecoder::default();
+        let most = self.server.limits.request_bytes;
+        let requests = Streaming::new_request(decoder, request.into_body(), None, Some(most));
+        let (sender, body) = response::channel();
+        let stream = Stream::new(Arc::clone(self), call, requests, sender);
+        tokio::spawn(stream.run(identity));
+        let mut response = http::Response::new(body);
+        let grpc = HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(header::CONTENT_TYPE, grpc);
+        Ok(response)
+    }
+
+    async fn identity(&self, headers: &HeaderMap) -> Result<Identity, Status> {
+        let token = bearer(headers).ok_or_else(|| Status::unauthenticated(NO_TOKEN))?;
+        let identity = self.server.authorize.authorize(token);
+        let identity = timeout(self.server.limits.authorization, identity).await;
+        let identity = identity.map_err(|_| Status::unavailable(SLOW_AUTHORIZATION))?;
+        Ok(identity?)
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// Whether a proxy may be what it says it is.
+pub(super) fn node(identity: &Identity, id: &str) -> Result<crate::NodeId, Status> {
+    let node = crate::NodeId::from_str(id);
+    let node = node.map_err(|error| Status::invalid_argument(error.to_string()))?;
+    if node.gateway != identity.gateway {
+        let text = format!(
+            "the token is of a proxy of the Gateway {}, and the proxy says that it serves {}; \
+             start it with the service account of its own Gateway",
+            identity.gateway, node.gateway
+        );
+        return Err(Status::new(Code::PermissionDenied, text));
+    }
+    if let Some(pod) = identity.pod.as_ref().filter(|pod| **pod != node.proxy) {
+        let text = format!(
+            "the token is of the pod {pod}, and the proxy says that it is {}; mount each pod's own \
+             token into it",
+            node.proxy
+        );
+        return Err(Status::new(Code::PermissionDenied, text));
+    }
+    Ok(node)
+}
+
+const NO_TOKEN: &str = "the request has no `authorization: Bearer` with a token; give the proxy a \
+     token of its service account with --xds-token-file";
+
+const TOO_MANY_CALLS: &str = "too many calls on one connection; wait between them";
+
+const SLOW_AUTHORIZATION: &str = "whose token this is could not be found out in time: is the \
+     Kubernetes API server reachable for the controller?";

@@ -1,0 +1,151 @@
+//! Accepts connections: plaintext, TLS, or whichever of the two the first byte tells.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use thiserror::Error;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tracing::{error, warn};
+
+use super::admission::Stranger;
+use super::limits::ACCEPT_PAUSE;
+use super::{Server, is_set};
+
+/// How proxies are spoken with. The TLS configuration is read for each connection, so that another
+/// certificate needs no restart; it has to offer `h2` by ALPN.
+#[derive(Debug, Clone)]
+pub enum Transport {
+    /// Without TLS. Tokens can be read on the way.
+    Plaintext,
+    /// With TLS.
+    Tls(watch::Receiver<Arc<ServerConfig>>),
+    /// What the proxy begins with.
+    Either(watch::Receiver<Arc<ServerConfig>>),
+}
+
+/// Why a connection came to nothing.
+#[derive(Debug, Error)]
+enum Failure {
+    #[error("it sent nothing in time")]
+    Silent,
+    #[error("it began with the byte {0:#04x}, which is neither TLS nor HTTP/2")]
+    Unknown(u8),
+    #[error("its TLS handshake was not done in time")]
+    SlowHandshake,
+    #[error("its TLS handshake failed: {0}")]
+    Handshake(io::Error),
+    #[error("it was closed: {0}")]
+    Closed(#[from] io::Error),
+}
+
+/// A connection that may carry HTTP/2.
+enum Secured {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Server {
+    /// Serves the proxies that connect to this listener, until [`Server::close`].
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, transport: Transport) {
+        let mut connections = JoinSet::new();
+        let mut closing = pin!(is_set(self.closing.subscribe()));
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((socket, address)) => {
+                        let server = Arc::clone(&self);
+                        connections.spawn(server.welcome(socket, address, transport.clone()));
+                    }
+                    Err(error) => {
+                        error!(%error, "no xDS connection can be accepted; trying again");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+                () = &mut closing => break,
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    async fn welcome(
+        self: Arc<Self>,
+        socket: TcpStream,
+        address: SocketAddr,
+        transport: Transport,
+    ) {
+        let (admitted, stranger) = match self.admission.admit(address.ip()) {
+            Ok(admitted) => admitted,
+            Err(reason) => return self.log_failure(address, &reason),
+        };
+        match self.secured(socket, &transport).await {
+            Ok(Secured::Plain(io)) => self.run(io, address, stranger).await,
+            Ok(Secured::Tls(io)) => self.run(io, address, stranger).await,
+            Err(failure) => self.log_failure(address, &failure),
+        }
+        drop(admitted);
+    }
+
+    async fn run<I>(self: Arc<Self>, io: I, address: SocketAddr, stranger: Stranger)
+    where
+        I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        if let Err(error) = super::connection::run(&self, io, address, stranger).await {
+            self.log_failure(address, &error);
+        }
+    }
+
+    async fn secured(&self, socket: TcpStream, transport: &Transport) -> Result<Secured, Failure> {
+        socket.set_nodelay(true)?;
+        let config = match transport {
+            Transport::Plaintext => return Ok(Secured::Plain(socket)),
+            Transport::Tls(config) => config,
+            Transport::Either(config) => {
+                if !self.begins_with_tls(&socket).await? {
+                    return Ok(Secured::Plain(socket));
+                }
+                config
+            }
+        };
+        let config = Arc::clone(&config.borrow());
+        let handshake = TlsAcceptor::from(config).accept(socket);
+        let handshake = timeout(self.limits.handshake, handshake).await;
+        let handshake = handshake.map_err(|_| Failure::SlowHandshake)?;
+        let stream = handshake.map_err(Failure::Handshake)?;
+        Ok(Secured::Tls(Box::new(stream)))
+    }
+
+    async fn begins_with_tls(&self, socket: &TcpStream) -> Result<bool, Failure> {
+        let mut first = [0];
+        let peeked = timeout(self.limits.handshake, socket.peek(&mut first)).await;
+        let count = peeked.map_err(|_| Failure::Silent)??;
+        match first {
+            _ if count == 0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            [TLS_HANDSHAKE] => Ok(true),
+            [HTTP2_PREFACE] => Ok(false),
+            [other] => Err(Failure::Unknown(other)),
+        }
+    }
+
+    /// Logs why a connection came to nothing, unless there are too many of them.
+    pub(super) fn log_failure(&self, address: SocketAddr, reason: &dyn std::fmt::Display) {
+        if let Some(left_out) = self.admission.may_log() {
+            warn!(%address, %reason, left_out, "an xDS connection was closed");
+        }
+    }
+}
+
+/// The content type of a TLS record with a handshake (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What a client begins HTTP/2 with is `PRI * HTTP/2.0` (RFC 9113 section 3.4).
+const HTTP2_PREFACE: u8 = b'P';

@@ -1,0 +1,305 @@
+//! One stream: requests in, responses out, as its [`Session`] says.
+
+mod seat;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{sleep_until, timeout};
+use tonic::{Status, Streaming};
+use tracing::{debug, warn};
+use xds::delta::{Answered, Outgoing, Poll, Session, UnknownType};
+use xds::discovery::DeltaDiscoveryRequest;
+
+use super::authorize::Identity;
+use super::budget::Budget;
+use super::call;
+use super::connection::{Call, Connection};
+use super::limits::{LOGGED_TEXT, LOGGED_TYPES};
+use super::locked;
+use super::observer::Event;
+use super::response::{self, Response};
+use seat::Seat;
+
+pub(super) struct Stream {
+    connection: Arc<Connection>,
+    requests: Streaming<DeltaDiscoveryRequest>,
+    responses: mpsc::Sender<Response>,
+    retiring: watch::Receiver<bool>,
+    /// What is to be sent of the batch under way.
+    queue: VecDeque<Outgoing>,
+    /// When the batch under way was begun, and when the proxy last took or answered any of it.
+    begun: Instant,
+    progress: Instant,
+    /// Requests that answer nothing.
+    budget: Budget,
+    unknown_types: u32,
+    _call: Call,
+}
+
+/// How a stream ends.
+enum Ending {
+    /// The proxy has gone.
+    Gone,
+    /// With this status.
+    Status(Status),
+    /// The proxy does not respond, so that it cannot be told.
+    Unresponsive,
+}
+
+/// What woke a stream.
+enum Woken {
+    Request(Box<DeltaDiscoveryRequest>),
+    /// There may be something to do.
+    Check,
+    Ended(Ending),
+}
+
+impl Stream {
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        call: Call,
+        requests: Streaming<DeltaDiscoveryRequest>,
+        responses: mpsc::Sender<Response>,
+    ) -> Self {
+        let now = Instant::now();
+        let limits = &connection.server.limits;
+        Self {
+            budget: Budget::new(limits.requests, limits.requests_per_second, now),
+            retiring: connection.follow_retirement(),
+            connection,
+            requests,
+            responses,
+            queue: VecDeque::new(),
+            begun: now,
+            progress: now,
+            unknown_types: 0,
+            _call: call,
+        }
+    }
+
+    pub(super) async fn run(mut self, identity: Identity) {
+        let ending = match self.take_seat(&identity).await {
+            Ok((mut seat, first)) => {
+                let ending = self.serve(&mut seat, first).await;
+                seat.leave(ending.reason());
+                ending
+            }
+            Err(ending) => {
+                let address = self.connection.address;
+                self.connection
+                    .server
+                    .log_failure(address, &ending.reason());
+                ending
+            }
+        };
+        self.end(ending).await;
+    }
+
+    /// Reads the first request, which says who calls.
+    async fn take_seat(
+        &mut self,
+        identity: &Identity,
+    ) -> Result<(Seat, DeltaDiscoveryRequest), Ending> {
+        let server = &self.connection.server;
+        let first = timeout(server.limits.unresponsive, self.requests.message()).await;
+        let first = first.map_err(|_| Status::deadline_exceeded(NO_REQUEST))??;
+        let Some(first) = first else {
+            return Err(Ending::Gone);
+        };
+        let id = first.node.as_ref().map_or("", |node| &node.id);
+        let node = call::node(identity, id)?;
+        let seat = Seat::take(server, node, self.connection.address)?;
+        Ok((seat, first))
+    }
+
+    async fn serve(&mut self, seat: &mut Seat, first: DeltaDiscoveryRequest) -> Ending {
+        let mut request = Some(Box::new(first));
+        loop {
+            let taken = request.take().map_or(Ok(()), |it| self.take(seat, &it));
+            let deadline = taken.and_then(|()| self.advance(seat));
+            let woken = match deadline {
+                Ok(deadline) => self.wait(seat, deadline).await,
+                Err(ending) => return ending,
+            };
+            match woken {
+                Woken::Request(next) => request = Some(next),
+                Woken::Check => {}
+                Woken::Ended(ending) => return ending,
+            }
+        }
+    }
+
+    fn take(&mut self, seat: &Seat, request: &DeltaDiscoveryRequest) -> Result<(), Ending> {
+        let now = Instant::now();
+        let (answered, kept) = {
+            let mut session = locked(seat.session());
+            (session.receive(request, now), session.kept_bytes())
+        };
+        if kept > self.connection.server.limits.kept_bytes {
+            return Err(Status::resource_exhausted(TOO_MANY_NAMES).into());
+        }
+        let after = now.saturating_duration_since(self.begun);
+        match answered {
+            Ok(Answered::Accepted) => seat.observe(&Event::Accepted { after }),
+            Ok(Answered::Refused(refusals)) => {
+                for refusal in refusals.iter().take(1) {
+                    let (key, text, count) = (&refusal.key, &refusal.text, refusals.len());
+                    warn!(proxy = %seat.node(), %key, text, count, "a proxy refused a resource");
+                }
+                let refusals = &refusals;
+                seat.observe(&Event::Refused { refusals, after });
+            }
+            Ok(Answered::Nothing) => return self.charge(now),
+            Err(unknown) => {
+                self.log_unknown(seat, &unknown);
+                return self.charge(now);
+            }
+        }
+        self.progress = now;
+        Ok(())
+    }
+
+    fn charge(&mut self, now: Instant) -> Result<(), Ending> {
+        if self.budget.take(now) {
+            return Ok(());
+        }
+        // It connects anew, if at all: that is slower.
+        self.connection.retire();
+        Err(Status::resource_exhausted(TOO_MANY_REQUESTS).into())
+    }
+
+    fn log_unknown(&mut self, seat: &Seat, UnknownType(text): &UnknownType) {
+        self.unknown_types = self.unknown_types.saturating_add(1);
+        if self.unknown_types <= LOGGED_TYPES {
+            let text = text.get(..text.floor_char_boundary(LOGGED_TEXT));
+            let unknown = text.unwrap_or_default();
+            warn!(proxy = %seat.node(), unknown, "a proxy asked for an unknown type; ignored");
+        }
+    }
+
+    /// Does what is to be done, and says until when to wait.
+    fn advance(&mut self, seat: &Seat) -> Result<Option<Instant>, Ending> {
+        let now = Instant::now();
+        let mut session = locked(seat.session());
+        let until = match seat.poll(&mut session, now) {
+            Poll::Wait(until) => until,
+            Poll::Send(responses) => {
+                self.queue.extend(responses);
+                (self.begun, self.progress) = (now, now);
+                None
+            }
+            Poll::Resynchronise => return Err(Status::aborted(BEHIND).into()),
+        };
+        self.deadline(&session, now, until)
+    }
+
+    fn deadline(
+        &self,
+        session: &Session,
+        now: Instant,
+        until: Option<Instant>,
+    ) -> Result<Option<Instant>, Ending> {
+        if !session.is_waiting() {
+            if *self.retiring.borrow() {
+                return Err(Status::ok(RETIRED).into());
+            }
+            return Ok(until);
+        }
+        let patience = self.connection.server.limits.unresponsive;
+        let deadline = self.progress.checked_add(patience);
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            return Err(Ending::Unresponsive);
+        }
+        Ok(deadline)
+    }
+
+    async fn wait(&mut self, seat: &mut Seat, deadline: Option<Instant>) -> Woken {
+        let is_retiring = *self.retiring.borrow_and_update();
+        tokio::select! {
+            request = self.requests.message() => match request {
+                Ok(Some(request)) => Woken::Request(Box::new(request)),
+                Ok(None) => Woken::Ended(Ending::Gone),
+                Err(status) => Woken::Ended(status.into()),
+            },
+            room = self.responses.reserve(), if !self.queue.is_empty() => {
+                let next = self.queue.pop_front();
+                let Some((room, next)) = room.ok().zip(next) else {
+                    return Woken::Ended(Ending::Gone);
+                };
+                self.progress = Instant::now();
+                seat.observe(&sent(&next));
+                match response::message(next) {
+                    Some(message) => room.send(Response::Message(message)),
+                    None => return Woken::Ended(Status::internal(TOO_LARGE).into()),
+                }
+                Woken::Check
+            }
+            () = self.responses.closed() => Woken::Ended(Ending::Gone),
+            () = seat.published() => Woken::Check,
+            _ = self.retiring.changed(), if !is_retiring => Woken::Check,
+            () = until(deadline) => Woken::Check,
+        }
+    }
+
+    async fn end(self, ending: Ending) {
+        let status = match ending {
+            Ending::Gone => Status::ok(""),
+            Ending::Status(status) => status,
+            Ending::Unresponsive => return self.connection.break_off(),
+        };
+        debug!(%status, "an xDS stream ends");
+        let sent = self.responses.send(Response::End(status));
+        if timeout(self.connection.server.limits.grace, sent)
+            .await
+            .is_err()
+        {
+            self.connection.break_off();
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn sent(outgoing: &Outgoing) -> Event<'static> {
+    Event::Sent {
+        kind: outgoing.kind,
+        bytes: outgoing.body.len().saturating_add(outgoing.tail.len()),
+    }
+}
+
+impl From<Status> for Ending {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl Ending {
+    fn reason(&self) -> &str {
+        match self {
+            Self::Gone => "the proxy ended it",
+            Self::Status(status) => status.message(),
+            Self::Unresponsive => "the proxy neither took nor answered responses in time",
+        }
+    }
+}
+
+const NO_REQUEST: &str = "the first request of the stream did not come in time";
+
+const TOO_MANY_NAMES: &str = "the stream subscribes to too many names, or says that it holds too \
+     many resources";
+
+const TOO_MANY_REQUESTS: &str = "the stream makes too many requests that answer no response";
+
+const BEHIND: &str = "the proxy is too far behind; connect again and say what it holds";
+
+const RETIRED: &str = "the controller ends the connection; connect again";
+
+const TOO_LARGE: &str = "a response is larger than gRPC can carry";

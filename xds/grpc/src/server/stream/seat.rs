@@ -1,0 +1,115 @@
+//! The place of a stream among those of its Gateway, which it leaves however it ends.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tonic::Status;
+use tracing::info;
+use xds::delta::{Poll, Session};
+
+use crate::NodeId;
+use crate::server::observer::{Event, Proxy};
+use crate::server::registry::SharedSession;
+use crate::server::{Server, locked};
+
+pub(super) struct Seat {
+    server: Arc<Server>,
+    proxy: Proxy,
+    session: SharedSession,
+    /// `None` when it has left.
+    wake: Option<watch::Receiver<()>>,
+    reason: String,
+}
+
+impl Seat {
+    /// Takes a place for a proxy, unless it has too many.
+    pub(super) fn take(
+        server: &Arc<Server>,
+        node: NodeId,
+        address: SocketAddr,
+    ) -> Result<Self, Status> {
+        let mut registry = locked(&server.registry);
+        if registry.streams(&node) >= server.limits.streams {
+            let text = format!("{node} has too many streams; a proxy needs one");
+            return Err(Status::resource_exhausted(text));
+        }
+        let gateway = node.gateway.clone();
+        let mut published = locked(&server.published);
+        let wake = published.follow(&gateway);
+        let session = Session::begin(published.views_mut(), gateway);
+        drop(published);
+        let proxy = Proxy {
+            stream: session.number(),
+            node,
+            address,
+        };
+        let session = Arc::new(Mutex::new(session));
+        registry.add(proxy.clone(), Arc::clone(&session));
+        drop(registry);
+        info!(proxy = %proxy.node, %address, "a proxy connected");
+        server.observer.observe(&proxy, &Event::Connected);
+        Ok(Self {
+            server: Arc::clone(server),
+            proxy,
+            session,
+            wake: Some(wake),
+            reason: "the controller is stopping".to_owned(),
+        })
+    }
+
+    pub(super) fn node(&self) -> &NodeId {
+        &self.proxy.node
+    }
+
+    pub(super) fn session(&self) -> &Mutex<Session> {
+        &self.session
+    }
+
+    pub(super) fn observe(&self, event: &Event<'_>) {
+        self.server.observer.observe(&self.proxy, event);
+    }
+
+    pub(super) fn poll(&self, session: &mut Session, now: Instant) -> Poll {
+        session.poll(locked(&self.server.published).views_mut(), now)
+    }
+
+    /// Ends when something was published since the last time.
+    pub(super) async fn published(&mut self) {
+        let is_published = match &mut self.wake {
+            Some(wake) => wake.changed().await.is_ok(),
+            None => false,
+        };
+        if !is_published {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Leaves for this reason.
+    pub(super) fn leave(mut self, reason: &str) {
+        reason.clone_into(&mut self.reason);
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let Self {
+            server,
+            proxy,
+            reason,
+            ..
+        } = self;
+        locked(&server.registry).remove(proxy);
+        self.wake = None;
+        let session = locked(&self.session);
+        let mut published = locked(&server.published);
+        session.end(published.views_mut());
+        published.tidy(&proxy.node.gateway);
+        drop(published);
+        drop(session);
+        info!(proxy = %proxy.node, reason, "a proxy disconnected");
+        let event = Event::Disconnected { reason };
+        server.observer.observe(proxy, &event);
+    }
+}

@@ -1,0 +1,9 @@
+//! The real server on loopback, and naive clients that make every mistake of delta xDS.
+
+mod hostile;
+mod isolation;
+mod lifetime;
+mod protocol;
+mod push;
+mod support;
+mod tls;

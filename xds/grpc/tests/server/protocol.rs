@@ -1,0 +1,247 @@
+//! Mistakes that implementations of delta xDS have made, over the wire.
+
+use std::collections::{BTreeSet, HashMap};
+
+use xds::delta::Refusal;
+use xds::discovery::{DeltaDiscoveryRequest, Status};
+use xds::model::Kind;
+
+use crate::support::{Controller, Seen, key, other, publication, service, versions, web};
+
+#[tokio::test]
+async fn a_new_proxy_receives_everything_in_one_batch() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1)), ("y", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    let batch = proxy.batch().await;
+    let kinds: BTreeSet<&str> = batch.iter().map(|it| it.type_url.as_str()).collect();
+    assert_eq!(kinds.len(), Kind::ALL.len(), "also types without resources");
+    assert_eq!(crate::support::names(&batch), ["x", "y"]);
+    let resources = batch.iter().flat_map(|response| &response.resources);
+    for resource in resources {
+        let name = resource.name.rsplit('/').next().expect("a name");
+        let expected = service(name, 1, 0);
+        assert_eq!(resource.version, expected.version.to_string());
+        let content = resource.resource.as_ref().expect("a content");
+        assert_eq!(content.value, expected.bytes);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_served_before_the_first_publication_and_then_everyone_is_woken() {
+    let controller = Controller::start().await;
+    let mut full = controller.proxy("full").await;
+    let mut empty = controller.stream("b/other", "b/other/empty").await;
+    empty.subscribe(&HashMap::new()).await;
+    controller
+        .sees("empty", |seen| *seen == Seen::Connected)
+        .await;
+    controller.publish(&[("x", Some(1))]);
+    assert_eq!(full.names().await, ["x"]);
+    let batch = empty.batch().await;
+    assert_eq!(
+        batch.len(),
+        Kind::ALL.len(),
+        "it learns that it has everything"
+    );
+    assert!(crate::support::names(&batch).is_empty());
+}
+
+#[tokio::test]
+async fn a_proxy_that_reconnects_receives_changes_and_removals_alone() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1)), ("y", Some(1)), ("z", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    let batch = proxy.batch().await;
+    proxy.acknowledge(&batch).await;
+    drop(proxy);
+    controller.sees_end("p").await;
+    controller.publish(&[("x", Some(2)), ("y", None)]);
+    let mut again = controller.stream("a/web", "a/web/p").await;
+    again.subscribe(&versions(&batch)).await;
+    assert_eq!(again.names().await, ["-y", "x"]);
+}
+
+#[tokio::test]
+async fn another_replica_sends_nothing_that_a_proxy_has() {
+    let (one, two) = (Controller::start().await, Controller::start().await);
+    two.publish(&[("w", Some(7))]);
+    for replica in [&one, &two] {
+        replica.publish(&[("w", None), ("x", Some(1)), ("y", Some(1))]);
+    }
+    let mut proxy = one.proxy("p").await;
+    let batch = proxy.batch().await;
+    let mut moved = two.stream("a/web", "a/web/p").await;
+    moved.subscribe(&versions(&batch)).await;
+    assert!(moved.names().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_changes_while_a_batch_is_under_way_comes_as_one_batch_later() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    let first = proxy.batch().await;
+    for content in 2..50 {
+        controller.publish(&[("x", Some(content)), ("y", Some(content))]);
+    }
+    proxy.acknowledge(&first).await;
+    let second = proxy.batch().await;
+    let expected = [("x", 49), ("y", 49)].map(|(name, content)| {
+        let service = service(name, content, 0);
+        (service.key.key.to_string(), service.version.to_string())
+    });
+    assert_eq!(versions(&second), expected.into_iter().collect());
+}
+
+#[tokio::test]
+async fn an_answer_to_an_earlier_nonce_answers_nothing_and_its_subscription_counts() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    let first = proxy.batch().await;
+    proxy.acknowledge(&first).await;
+    controller.publish(&[("x", Some(2))]);
+    let second = proxy.batch().await;
+    controller.publish(&[("x", Some(3))]);
+    let stale = DeltaDiscoveryRequest {
+        response_nonce: first[0].nonce.clone(),
+        resource_names_subscribe: vec!["Service/a/absent".to_owned()],
+        ..DeltaDiscoveryRequest::default()
+    };
+    proxy.request(Kind::Service, stale).await;
+    assert_eq!(controller.server.standing(&web(), &key("x")).accepted, 0);
+    proxy.acknowledge(&second).await;
+    assert_eq!(proxy.names().await, ["-absent", "x"]);
+}
+
+#[tokio::test]
+async fn nonces_of_two_streams_differ() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1))]);
+    let mut nonces = BTreeSet::new();
+    let mut count = 0;
+    for name in ["p", "q"] {
+        for response in controller.proxy(name).await.batch().await {
+            count += 1;
+            nonces.insert(response.nonce);
+        }
+    }
+    assert_eq!(nonces.len(), count);
+}
+
+#[tokio::test]
+async fn a_refused_resource_is_reported_and_sent_again_only_when_it_changes() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1)), ("y", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    for response in proxy.batch().await {
+        let has_some = !response.resources.is_empty();
+        let status = has_some.then(|| refusal("Service/a/x", "no such port"));
+        proxy.answer(&response, status).await;
+    }
+    let expected = Refusal {
+        key: key("x"),
+        text: "no such port".to_owned(),
+    };
+    let seen = controller
+        .sees("p", |seen| matches!(seen, Seen::Refused(_)))
+        .await;
+    assert_eq!(seen, Seen::Refused(vec![expected]));
+    controller.publish(&[("y", Some(2))]);
+    assert_eq!(proxy.names().await, ["y"]);
+    let standing = controller.server.standing(&web(), &key("x"));
+    assert_eq!((standing.connected, standing.accepted), (1, 0));
+    assert_eq!(standing.refused[0].1, "no such port");
+    let refused = controller.server.refused(&web());
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].node.to_string(), "a/web/p");
+    controller.publish(&[("x", Some(2))]);
+    assert_eq!(proxy.names().await, ["x"]);
+    controller.publish(&[("z", Some(1))]);
+    proxy.names().await;
+    assert!(controller.server.refused(&web()).is_empty());
+    assert_eq!(controller.server.standing(&web(), &key("x")).accepted, 1);
+}
+
+fn refusal(name: &str, text: &str) -> Status {
+    let refusal = xds::discovery::Refusal {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    };
+    let detail = xds::discovery::Any {
+        type_url: "type.googleapis.com/envoy.service.discovery.v3.Refusal".to_owned(),
+        value: prost::Message::encode_to_vec(&refusal).into(),
+    };
+    Status {
+        code: 3,
+        message: text.to_owned(),
+        details: vec![detail],
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_type_is_ignored_and_the_stream_goes_on() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1))]);
+    let mut proxy = controller.stream("a/web", "a/web/p").await;
+    proxy
+        .send(DeltaDiscoveryRequest {
+            type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
+            ..DeltaDiscoveryRequest::default()
+        })
+        .await;
+    proxy.subscribe(&HashMap::new()).await;
+    assert_eq!(proxy.names().await, ["x"]);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_one_type_and_one_name_is_answered() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1)), ("y", Some(1))]);
+    let mut proxy = controller.stream("a/web", "a/web/p").await;
+    let named = DeltaDiscoveryRequest {
+        resource_names_subscribe: vec!["Service/a/x".to_owned()],
+        ..DeltaDiscoveryRequest::default()
+    };
+    proxy.request(Kind::Service, named).await;
+    assert_eq!(proxy.names().await, ["x"]);
+    controller.publish(&[("y", Some(2))]);
+    controller.publish(&[("x", None)]);
+    assert_eq!(proxy.names().await, ["-x"]);
+}
+
+#[tokio::test]
+async fn a_proxy_counts_once_and_by_its_latest_stream() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1))]);
+    let mut first = controller.proxy("p").await;
+    first.names().await;
+    let mut second = controller.proxy("p").await;
+    let batch = second.batch().await;
+    let standing = controller.server.standing(&web(), &key("x"));
+    assert_eq!((standing.connected, standing.accepted), (1, 0));
+    second.acknowledge(&batch).await;
+    for _ in &batch {
+        controller.sees("p", |seen| *seen == Seen::Accepted).await;
+    }
+    controller.publish(&[("y", Some(1))]);
+    second.names().await;
+    assert_eq!(controller.server.standing(&web(), &key("x")).accepted, 1);
+    assert_eq!(controller.server.connected().len(), 2);
+}
+
+#[tokio::test]
+async fn what_another_gateway_changes_wakes_nobody() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    proxy.names().await;
+    for content in 1..20 {
+        let services = [("hidden", Some(content))];
+        controller.server.publish(publication(&other(), &services));
+    }
+    controller.publish(&[("x", Some(2))]);
+    assert_eq!(proxy.names().await, ["x"]);
+    assert_eq!(controller.server.batches(&web()), 2);
+}

@@ -1,0 +1,402 @@
+//! A server for two Gateways, and proxies that are driven by hand.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status, Streaming};
+use xds::delta::{Encoded, Member, Publication, Refusal};
+use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
+use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
+use xds_grpc::server::{
+    Answer, Authorize, Denied, Event, Identity, Limits, Observer, Proxy, Server, Transport,
+};
+use xds_grpc::{METHOD, Prost};
+
+/// How long a condition is waited for that is bound to come true.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A limit that is waited for.
+pub(crate) const SOON: Duration = Duration::from_millis(300);
+
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    let done = timeout(PATIENCE, future).await;
+    done.expect("it takes no longer than this")
+}
+
+pub(crate) fn web() -> ObjectName {
+    ObjectName::new("a", "web")
+}
+
+pub(crate) fn other() -> ObjectName {
+    ObjectName::new("b", "other")
+}
+
+/// A service whose content depends on `content`, of so many bytes.
+pub(crate) fn service(name: &str, content: u8, bytes: usize) -> Arc<Encoded> {
+    let addresses = bytes / 6;
+    Arc::new(Encoded::new(&Resource::from(Service {
+        key: ServiceKey::new(&ObjectName::new("a", name)),
+        vips: vec![[127, 0, 0, content].into(); addresses.max(1)],
+        ports: Vec::new(),
+    })))
+}
+
+pub(crate) fn key(name: &str) -> ResourceKey {
+    ResourceKey {
+        kind: Kind::Service,
+        key: format!("Service/a/{name}").into(),
+    }
+}
+
+/// Services of a Gateway by name, each with its content, or removed.
+pub(crate) fn publication(gateway: &ObjectName, services: &[(&str, Option<u8>)]) -> Publication {
+    let mut publication = Publication::default();
+    for (name, content) in services {
+        let encoded = content.map(|content| service(name, content, 0));
+        let member = if encoded.is_some() {
+            Member::Joined
+        } else {
+            Member::Left
+        };
+        publication.resources.push((key(name), encoded));
+        publication
+            .members
+            .push((gateway.clone(), key(name), member));
+    }
+    publication
+}
+
+/// Tokens are texts: `<namespace>/<gateway>`, with `/<pod>` where they are bound to one, or
+/// `expired`, or `stranger`.
+struct Tokens;
+
+impl Authorize for Tokens {
+    fn authorize<'a>(&'a self, token: &'a str) -> Answer<'a> {
+        let parts: Vec<&str> = token.split('/').collect();
+        let identity = match parts[..] {
+            ["expired"] => Err(Denied::Unauthenticated("it has expired".to_owned())),
+            ["silent"] => return Box::pin(std::future::pending()),
+            [namespace, gateway] => Ok((ObjectName::new(namespace, gateway), None)),
+            [namespace, gateway, pod] => {
+                Ok((ObjectName::new(namespace, gateway), Some(pod.into())))
+            }
+            _ => Err(Denied::Forbidden("it is of no Gateway".to_owned())),
+        };
+        let identity = identity.map(|(gateway, pod)| Identity { gateway, pod });
+        Box::pin(std::future::ready(identity))
+    }
+}
+
+/// An event that a test waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Connected,
+    Sent(Kind),
+    Accepted,
+    Refused(Vec<Refusal>),
+    Disconnected(String),
+}
+
+struct Events(mpsc::UnboundedSender<(String, Seen)>);
+
+impl Observer for Events {
+    fn observe(&self, proxy: &Proxy, event: &Event<'_>) {
+        let seen = match event {
+            Event::Connected => Seen::Connected,
+            Event::Sent { kind, .. } => Seen::Sent(*kind),
+            Event::Accepted { .. } => Seen::Accepted,
+            Event::Refused { refusals, .. } => Seen::Refused(refusals.to_vec()),
+            Event::Disconnected { reason } => Seen::Disconnected((*reason).to_owned()),
+        };
+        // After a test, nobody listens.
+        let _ = self.0.send((proxy.node.proxy.to_string(), seen));
+    }
+}
+
+pub(crate) struct Controller {
+    pub(crate) server: Arc<Server>,
+    pub(crate) address: SocketAddr,
+    pub(crate) serving: JoinHandle<()>,
+    events: Mutex<mpsc::UnboundedReceiver<(String, Seen)>>,
+}
+
+impl Controller {
+    pub(crate) async fn start() -> Self {
+        Self::with(Limits::default(), Transport::Plaintext).await
+    }
+
+    pub(crate) async fn limited(limits: Limits) -> Self {
+        Self::with(limits, Transport::Plaintext).await
+    }
+
+    pub(crate) async fn with(limits: Limits, transport: Transport) -> Self {
+        let (sender, events) = mpsc::unbounded_channel();
+        let server = Server::new(limits, Arc::new(Tokens), Arc::new(Events(sender)));
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let serving = tokio::spawn(Arc::clone(&server).serve(listener, transport));
+        Self {
+            server,
+            address,
+            serving,
+            events: Mutex::new(events),
+        }
+    }
+
+    /// Publishes services of [`web`].
+    pub(crate) fn publish(&self, services: &[(&str, Option<u8>)]) {
+        self.server.publish(publication(&web(), services));
+    }
+
+    /// Waits for an event of a proxy.
+    #[expect(
+        clippy::await_holding_lock,
+        reason = "a test waits for one event at a time"
+    )]
+    pub(crate) async fn sees(&self, proxy: &str, is_it: impl Fn(&Seen) -> bool) -> Seen {
+        let mut events = self.events.lock().expect("nothing panics with it");
+        loop {
+            let (of, seen) = within(events.recv()).await.expect("the server is there");
+            if of == proxy && is_it(&seen) {
+                return seen;
+            }
+        }
+    }
+
+    /// Why the stream of a proxy ended.
+    pub(crate) async fn sees_end(&self, proxy: &str) -> String {
+        let ended = |seen: &Seen| matches!(seen, Seen::Disconnected(_));
+        match self.sees(proxy, ended).await {
+            Seen::Disconnected(reason) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A proxy of [`web`] that subscribes to everything and holds nothing.
+    pub(crate) async fn proxy(&self, name: &str) -> Stream {
+        let mut stream = self.stream("a/web", &format!("a/web/{name}")).await;
+        stream.subscribe(&HashMap::new()).await;
+        stream
+    }
+
+    /// A stream of whoever says so.
+    pub(crate) async fn stream(&self, token: &str, node: &str) -> Stream {
+        let stream = Stream::open(self.channel().await, Some(token), node).await;
+        stream.expect("it is served")
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address));
+        endpoint.expect("an address")
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
+        let channel = within(self.endpoint().connect()).await;
+        channel.expect("it listens")
+    }
+
+    /// Why a stream is refused.
+    pub(crate) async fn refusal(&self, token: Option<&str>, node: &str) -> Status {
+        match Stream::open(self.channel().await, token, node).await {
+            Err(status) => status,
+            Ok(mut stream) => {
+                stream
+                    .request(Kind::Service, DeltaDiscoveryRequest::default())
+                    .await;
+                stream.end().await
+            }
+        }
+    }
+}
+
+/// A client that does nothing by itself.
+pub(crate) struct Stream {
+    node: String,
+    requests: mpsc::Sender<DeltaDiscoveryRequest>,
+    responses: Streaming<DeltaDiscoveryResponse>,
+}
+
+impl Stream {
+    pub(crate) async fn open(
+        channel: Channel,
+        token: Option<&str>,
+        node: &str,
+    ) -> Result<Self, Status> {
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(64 << 20);
+        within(grpc.ready()).await.expect("it is connected");
+        let (requests, receiver) = mpsc::channel(1);
+        let mut request = Request::new(ReceiverStream::new(receiver));
+        if let Some(token) = token {
+            let bearer = format!("Bearer {token}").parse().expect("a header field");
+            request.metadata_mut().insert("authorization", bearer);
+        }
+        let path = PathAndQuery::from_static(METHOD);
+        let codec = Prost::<DeltaDiscoveryRequest, DeltaDiscoveryResponse>::default();
+        let response = within(grpc.streaming(request, path, codec)).await?;
+        Ok(Self {
+            node: node.to_owned(),
+            requests,
+            responses: response.into_inner(),
+        })
+    }
+
+    pub(crate) async fn request(&mut self, kind: Kind, request: DeltaDiscoveryRequest) {
+        self.send(DeltaDiscoveryRequest {
+            type_url: kind.type_url().to_owned(),
+            ..request
+        })
+        .await;
+    }
+
+    /// Sends a request as it is, except that it says who the proxy is.
+    pub(crate) async fn send(&mut self, request: DeltaDiscoveryRequest) {
+        let request = DeltaDiscoveryRequest {
+            node: Some(Node {
+                id: self.node.clone(),
+            }),
+            ..request
+        };
+        // Where the stream has ended, its status says why.
+        let _ = within(self.requests.send(request)).await;
+    }
+
+    /// Subscribes to everything, holding these services.
+    pub(crate) async fn subscribe(&mut self, held: &HashMap<String, String>) {
+        for kind in Kind::ALL {
+            let initial_resource_versions = if kind == Kind::Service {
+                held.clone()
+            } else {
+                HashMap::new()
+            };
+            let request = DeltaDiscoveryRequest {
+                initial_resource_versions,
+                ..DeltaDiscoveryRequest::default()
+            };
+            self.request(kind, request).await;
+        }
+    }
+
+    pub(crate) async fn response(&mut self) -> DeltaDiscoveryResponse {
+        let response = within(self.responses.message()).await;
+        response.expect("no error").expect("no end")
+    }
+
+    /// How the stream ends, passing over what comes before.
+    pub(crate) async fn end(&mut self) -> Status {
+        loop {
+            match within(self.responses.message()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
+    }
+
+    /// The responses of one batch.
+    pub(crate) async fn batch(&mut self) -> Vec<DeltaDiscoveryResponse> {
+        let mut batch = Vec::new();
+        loop {
+            let response = self.response().await;
+            let info: Vec<&str> = response.system_version_info.split('/').collect();
+            let is_last = matches!(info[..], [_, part, parts] if part == parts);
+            batch.push(response);
+            if is_last {
+                return batch;
+            }
+        }
+    }
+
+    pub(crate) async fn acknowledge(&mut self, batch: &[DeltaDiscoveryResponse]) {
+        for response in batch {
+            self.answer(response, None).await;
+        }
+    }
+
+    pub(crate) async fn answer(
+        &mut self,
+        response: &DeltaDiscoveryResponse,
+        error_detail: Option<xds::discovery::Status>,
+    ) {
+        self.send(DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            error_detail,
+            ..DeltaDiscoveryRequest::default()
+        })
+        .await;
+    }
+
+    /// The names of the next batch, which is accepted: `name` for a resource, `-name` for a
+    /// removal.
+    pub(crate) async fn names(&mut self) -> Vec<String> {
+        let batch = self.batch().await;
+        self.acknowledge(&batch).await;
+        names(&batch)
+    }
+}
+
+pub(crate) fn names(batch: &[DeltaDiscoveryResponse]) -> Vec<String> {
+    let short = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut names = Vec::new();
+    for response in batch {
+        names.extend(response.resources.iter().map(|it| short(&it.name)));
+        let removed = response.removed_resources.iter();
+        names.extend(removed.map(|name| format!("-{}", short(name))));
+    }
+    names.sort();
+    names
+}
+
+/// What a proxy holds after a batch, by name.
+pub(crate) fn versions(batch: &[DeltaDiscoveryResponse]) -> HashMap<String, String> {
+    let resources = batch.iter().flat_map(|response| &response.resources);
+    let versions = resources.map(|it| (it.name.clone(), it.version.clone()));
+    versions.collect()
+}
+
+/// A certificate authority, and server certificates of it for `localhost`.
+pub(crate) struct Authority {
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+    pub(crate) pem: String,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut params = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        let issuer = rcgen::Issuer::new(params, key);
+        Self { issuer, pem }
+    }
+
+    pub(crate) fn config(&self) -> Arc<rustls::ServerConfig> {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let params = rcgen::CertificateParams::new(["localhost".to_owned()]);
+        let params = params.expect("parameters");
+        let leaf = params.signed_by(&key, &self.issuer).expect("a leaf");
+        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_no_client_auth();
+        let config = config.with_single_cert(vec![leaf.der().clone()], key.expect("a key"));
+        let mut config = config.expect("they belong together");
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Arc::new(config)
+    }
+
+    pub(crate) fn configs(&self) -> watch::Sender<Arc<rustls::ServerConfig>> {
+        watch::Sender::new(self.config())
+    }
+}
