@@ -205,8 +205,11 @@ impl Belief {
 /// Whether it is a forwarding line without a name of its own here, such as `x-forwarded-prefix` or
 /// `x-forwarded-ssl`, which some backends believe. Names with underscores never pass.
 fn is_unlisted(name: &[u8]) -> bool {
-    let start = name.get(..PREFIX.len()).unwrap_or_default();
-    start.eq_ignore_ascii_case(PREFIX)
+    // Most names end at the first comparison.
+    matches!(name, [b'x' | b'X', b'-', ..])
+        && name
+            .get(..PREFIX.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
 const PREFIX: &[u8] = b"x-forwarded-";
