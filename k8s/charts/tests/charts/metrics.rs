@@ -1,0 +1,225 @@
+//! Every metric and label in the dashboard and the alerts is one that the programs have.
+//!
+//! They are looked up in the sources where the programs write them: a query of a metric that was
+//! renamed is valid, and stays empty.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use charts::path;
+use serde_json::Value;
+
+use crate::read;
+
+/// What Prometheus and its operator add.
+const TARGET_LABELS: [&str; 3] = ["namespace", "pod", "le"];
+
+/// All queries, with where they are.
+fn queries() -> Vec<(String, String)> {
+    let dashboard = read(&path("gateway/dashboards/gateway.json"));
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
+    let alerts = read(&path("gateway/dashboards/alerts.yaml"));
+    let alerts: Value = serde_saphyr::from_str(&alerts).expect("YAML");
+    let mut found = Vec::new();
+    for document in [&dashboard, &alerts] {
+        collect(document, "", &mut found);
+    }
+    found
+}
+
+fn collect(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            let title = members.get("title").or_else(|| members.get("alert"));
+            let place = title.and_then(Value::as_str).unwrap_or(place);
+            if let Some(query) = members.get("expr").and_then(Value::as_str) {
+                found.push((place.to_owned(), query.to_owned()));
+            }
+            for member in members.values() {
+                collect(member, place, found);
+            }
+        }
+        Value::Array(elements) => elements.iter().for_each(|it| collect(it, place, found)),
+        _ => {}
+    }
+}
+
+/// The metrics that the proxy writes, without prefix: in `proxy/src/inspect/scrape`.
+#[derive(Default)]
+struct Written {
+    counters: BTreeSet<String>,
+    gauges: BTreeSet<String>,
+    histograms: BTreeSet<String>,
+    labels: BTreeSet<String>,
+}
+
+impl Written {
+    fn by_proxy() -> Self {
+        let mut written = Self::default();
+        for file in files(&path("../../proxy/src/inspect/scrape")) {
+            written.read(&read(&file));
+        }
+        written
+    }
+
+    fn read(&mut self, source: &str) {
+        // However the lines are broken.
+        let source: String = source.split_whitespace().collect();
+        for (names, markers) in [
+            (
+                &mut self.counters,
+                &["counter(", "by_cause(", "by_reason("][..],
+            ),
+            (&mut self.gauges, &["gauge("]),
+            // Histograms alone have names that are said beforehand.
+            (&mut self.histograms, &["histogram(", "letname="]),
+            (&mut self.labels, &["with(", "push("]),
+        ] {
+            let uses = markers
+                .iter()
+                .flat_map(|marker| source.split(marker).skip(1));
+            let arguments = uses.map(|rest| rest.strip_prefix("out,").unwrap_or(rest));
+            let quoted = arguments.filter_map(|rest| rest.strip_prefix('"')?.split_once('"'));
+            names.extend(quoted.map(|(name, _)| name.to_owned()));
+        }
+    }
+
+    fn has(&self, metric: &str) -> bool {
+        let of = |names: &BTreeSet<String>, suffixes: &[&str]| {
+            let stems = suffixes
+                .iter()
+                .filter_map(|suffix| metric.strip_suffix(suffix));
+            { stems }.any(|stem| names.contains(stem))
+        };
+        of(&self.counters, &["_total"])
+            || of(&self.gauges, &[""])
+            || of(&self.histograms, &["_bucket", "_sum", "_count"])
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect()
+}
+
+/// The words of a query outside of strings, and what follows each.
+fn words(query: &str) -> Vec<(&str, &str)> {
+    let mut words = Vec::new();
+    let mut rest = query;
+    while let Some(start) = rest.find(|it: char| it == '"' || it == '_' || it.is_alphabetic()) {
+        rest = &rest[start..];
+        if let Some(string) = rest.strip_prefix('"') {
+            rest = string.split_once('"').map_or("", |(_, after)| after);
+            continue;
+        }
+        let is_word = |it: char| it == '_' || it.is_alphanumeric();
+        let end = rest.find(|it| !is_word(it)).unwrap_or(rest.len());
+        words.push((&rest[..end], rest[end..].trim_start()));
+        rest = &rest[end..];
+    }
+    words
+}
+
+/// The labels that a query selects or groups by.
+fn labels(query: &str) -> BTreeSet<&str> {
+    let compared = |after: &str| {
+        after.starts_with("=~") || after.starts_with("!=") || {
+            after.starts_with('=') && !after.starts_with("==")
+        }
+    };
+    let words = words(query).into_iter();
+    let mut labels: BTreeSet<_> = words
+        .filter(|(_, after)| compared(after))
+        .map(|it| it.0)
+        .collect();
+    for grouped in query.split("by (").skip(1) {
+        let list = grouped.split(')').next().unwrap_or_default();
+        labels.extend(list.split(',').map(str::trim));
+    }
+    labels
+}
+
+#[test]
+fn the_dashboard_has_panels_for_everything() {
+    let dashboard = read(&path("gateway/dashboards/gateway.json"));
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let rows = panels.iter().filter(|panel| panel["type"] == "row");
+    let rows: Vec<_> = rows.filter_map(|row| row["title"].as_str()).collect();
+    let wanted = [
+        "Traffic",
+        "Errors by reason",
+        "Latency",
+        "Endpoints",
+        "TLS and JWT",
+        "Configuration and xDS",
+        "Shards",
+    ];
+    assert_eq!(rows, wanted);
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].to_string()).collect();
+    assert_eq!(ids.len(), panels.len(), "panels share an id");
+}
+
+#[test]
+fn queries_name_metrics_and_labels_that_the_proxy_has() {
+    let written = Written::by_proxy();
+    let mut wrong = Vec::new();
+    let mut used = 0;
+    for (place, query) in queries() {
+        let metrics = words(&query).into_iter().map(|(word, _)| word);
+        for metric in metrics.filter_map(|word| word.strip_prefix("gateway_")) {
+            used += 1;
+            if !written.has(metric) {
+                wrong.push(format!("{place}: the proxy has no metric gateway_{metric}"));
+            }
+        }
+        for label in labels(&query) {
+            if !written.labels.contains(label) && !TARGET_LABELS.contains(&label) {
+                wrong.push(format!("{place}: no metric has a label {label}"));
+            }
+        }
+    }
+    assert!(used > 50, "the queries are gone");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn metrics_and_labels_are_found_in_queries() {
+    let query =
+        r#"sum by (route, le) (rate(gateway_a_bucket{status=~"5..",pod="gateway_b"}[5m])) == 1"#;
+    let found: Vec<_> = words(query).into_iter().map(|(word, _)| word).collect();
+    assert!(
+        found.contains(&"gateway_a_bucket") && !found.contains(&"gateway_b"),
+        "{found:?}"
+    );
+    assert_eq!(
+        labels(query),
+        BTreeSet::from(["le", "pod", "route", "status"])
+    );
+    let mut written = Written::default();
+    written.read("rules.histogram(out, \"a\", help); out.gauge(\n  \"b\")");
+    assert!(written.has("a_bucket") && !written.has("a") && !written.has("a_total"));
+    assert!(written.has("b") && !written.has("b_total"));
+}
+
+#[test]
+fn alerts_say_what_happened_and_what_to_do() {
+    let alerts = read(&path("gateway/dashboards/alerts.yaml"));
+    let alerts: Value = serde_saphyr::from_str(&alerts).expect("YAML");
+    for rule in alerts["groups"][0]["rules"].as_array().expect("rules") {
+        for text in [
+            "/alert",
+            "/expr",
+            "/labels/severity",
+            "/annotations/summary",
+            "/annotations/description",
+        ] {
+            let found = rule.pointer(text).and_then(Value::as_str);
+            assert!(found.is_some_and(|it| !it.is_empty()), "{text} of {rule}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What the controller may do.
+
+use charts::{Helm, Object};
+use serde_json::Value;
+
+fn rules(helm: &Helm, values: &str, kind: &str) -> Vec<Value> {
+    let objects = helm.objects("gateway", values).expect("it renders");
+    let role = objects.iter().find(|object| object.kind() == kind);
+    let rules = role.map(|role| role.at("/rules").clone());
+    let rules = rules.unwrap_or_else(|| panic!("there is no {kind}"));
+    rules.as_array().cloned().expect("a list")
+}
+
+fn names<'a>(rules: &'a [Value], field: &str) -> Vec<&'a str> {
+    let lists = rules.iter().filter_map(|rule| rule[field].as_array());
+    lists.flatten().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn inference_pools_are_read_only_where_they_are_enabled() {
+    let Some(helm) = Helm::find() else { return };
+    let without = rules(&helm, "{}", "ClusterRole");
+    assert!(!names(&without, "resources").contains(&"inferencepools"));
+    let values = "{inferenceExtension: {enabled: true}}";
+    let with = rules(&helm, values, "ClusterRole");
+    assert_eq!(with[..without.len()], without);
+    let added = names(&with[without.len()..], "resources");
+    assert_eq!(added, ["inferencepools", "inferencepools/status"]);
+}
+
+#[test]
+fn nothing_is_granted_by_wildcard() {
+    let Some(helm) = Helm::find() else { return };
+    for kind in ["ClusterRole", "Role"] {
+        let rules = rules(&helm, "{inferenceExtension: {enabled: true}}", kind);
+        for field in ["apiGroups", "resources", "verbs"] {
+            assert!(!names(&rules, field).contains(&"*"), "{kind}: {field}");
+        }
+    }
+}
+
+/// In other namespaces the controller only reads Secrets.
+#[test]
+fn secrets_are_written_in_the_namespace_of_the_release_only() {
+    let Some(helm) = Helm::find() else { return };
+    let secrets =
+        |rule: &&Value| names(std::slice::from_ref(rule), "resources").contains(&"secrets");
+    let cluster = rules(&helm, "{}", "ClusterRole");
+    for rule in cluster.iter().filter(secrets) {
+        assert_eq!(
+            names(std::slice::from_ref(rule), "verbs"),
+            ["get", "list", "watch"]
+        );
+    }
+    let objects = helm.objects("gateway", "{}").expect("it renders");
+    let role = objects.iter().find(|object| object.kind() == "Role");
+    assert_eq!(role.map(Object::name), Some("gateway"));
+    assert!(rules(&helm, "{}", "Role").iter().any(|rule| secrets(&rule)));
+}

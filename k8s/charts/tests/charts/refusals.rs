@@ -1,0 +1,30 @@
+//! What the chart refuses, and in what words.
+
+use charts::{Helm, Refused};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::cases;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    values: Value,
+    says: Vec<String>,
+}
+
+#[test]
+fn refusals_name_the_key_and_the_reason() {
+    let Some(helm) = Helm::find() else { return };
+    let mut wrong = Vec::new();
+    for Case { values, says } in cases("refusals.yaml") {
+        match helm.template("gateway", &values.to_string()) {
+            Ok(_) => wrong.push(format!("taken: {values}")),
+            Err(Refused(text)) => {
+                let missing = says.iter().filter(|part| !text.contains(*part));
+                wrong.extend(missing.map(|part| format!("no {part:?} in: {text}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
