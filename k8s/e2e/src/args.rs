@@ -22,7 +22,10 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Build the cluster's programs and images, which `up` also does where they are missing.
-    Build,
+    Build {
+        /// Build the programs of one folder of `programs` only, such as `helm`, and print where they are.
+        module: Option<String>,
+    },
     /// Build an image of ours as an archive that `load`, `docker load` and `kind load` take.
     Image {
         /// `gateway`.

@@ -37,7 +37,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let home = Home::of_user()?;
     let cluster = || Cluster::named(&home, &cli.name);
     match cli.command {
-        Command::Build => {
+        Command::Build { module: Some(name) } => {
+            let folder = programs::build_one(&home, &name)?;
+            process::say(&folder.display().to_string())?;
+        }
+        Command::Build { module: None } => {
             programs::build(&home)?;
             image::build_backends(&home)?;
         }

@@ -29,7 +29,7 @@ struct Module {
     renamed: &'static [(&'static str, &'static str)],
 }
 
-const MODULES: [Module; 5] = [
+const MODULES: [Module; 6] = [
     Module {
         name: "kubernetes",
         packages: &[
@@ -68,6 +68,12 @@ const MODULES: [Module; 5] = [
         renamed: &[("echo-basic", "echo")],
     },
     Module {
+        name: "helm",
+        packages: &["helm.sh/helm/v4/cmd/helm"],
+        tags: "",
+        renamed: &[],
+    },
+    Module {
         name: "pause",
         packages: &["."],
         tags: "",
@@ -78,20 +84,39 @@ const MODULES: [Module; 5] = [
 /// Builds what is missing, and returns the folders that the programs are in.
 pub(crate) fn build(home: &Home) -> Result<Vec<PathBuf>> {
     packages::install()?;
+    let (folder, _lock) = lock(home)?;
+    MODULES.iter().map(|module| module.build(&folder)).collect()
+}
+
+/// Builds the programs of one module, where they are missing, and returns the folder that they are in.
+pub(crate) fn build_one(home: &Home, name: &str) -> Result<PathBuf> {
+    let module = module(name)?;
+    let (folder, _lock) = lock(home)?;
+    module.build(&folder)
+}
+
+/// The folder of all programs, and a lock on it: two builds at once would each need all cores.
+fn lock(home: &Home) -> Result<(PathBuf, File)> {
     let folder = home.programs();
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Two builds at once would each need all cores.
     let lock = File::create(folder.join("lock")).context("cannot create a lock file")?;
     lock.lock().context("cannot lock the folder of programs")?;
-    MODULES.iter().map(|module| module.build(&folder)).collect()
+    Ok((folder, lock))
+}
+
+fn module(name: &str) -> Result<&'static Module> {
+    MODULES
+        .iter()
+        .find(|module| module.name == name)
+        .with_context(|| {
+            let names = MODULES.map(|module| module.name).join(", ");
+            format!("there is no module {name}; there are: {names}")
+        })
 }
 
 /// The folder of a module's programs, which have been built.
 pub(crate) fn built(home: &Home, name: &str) -> Result<PathBuf> {
-    let module = MODULES
-        .iter()
-        .find(|module| module.name == name)
-        .with_context(|| format!("there is no module {name}"))?;
+    let module = module(name)?;
     let path = home.programs().join(module.key()?);
     if !path.is_dir() {
         bail!("{name} is not built yet: run `e2e build`");
