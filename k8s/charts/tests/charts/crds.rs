@@ -56,3 +56,19 @@ fn definitions_and_their_objects_outlive_the_release_unless_told_otherwise() {
             .all(|definition| definition.at(policy).is_null())
     );
 }
+
+/// An API server refuses a definition that says anything else of its objects' metadata.
+#[test]
+fn definitions_leave_metadata_to_the_api_server() {
+    for definition in definitions() {
+        let versions = definition
+            .at("/spec/versions")
+            .as_array()
+            .expect("versions");
+        for version in versions {
+            let metadata = &version["schema"]["openAPIV3Schema"]["properties"]["metadata"];
+            let is_left = metadata.is_null() || *metadata == serde_json::json!({"type": "object"});
+            assert!(is_left, "{}: {metadata}", definition.name());
+        }
+    }
+}
