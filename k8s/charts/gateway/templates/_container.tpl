@@ -54,19 +54,19 @@
   "CONTROLLER_XDS_ADDRESS" (printf "[::]:%d" (int $ports.agwGrpc))
   "CONTROLLER_XDS_MODE" .Values.controller.xds.mode -}}
 {{- range $name, $value := $own }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
   value: {{ $value | quote }}
 {{- end }}
 {{- range $name, $path := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" }}
 {{- $_ := set $own $name $path }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
   valueFrom: {fieldRef: {fieldPath: {{ $path }}}}
 {{- end }}
 {{- range $name, $entry := .Values.controller.extraEnv }}
 {{- if hasKey $own $name }}
 {{- fail (printf "controller.extraEnv.%s: the chart sets this variable itself; use the value that it is made of" $name) }}
 {{- end }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
 {{- include "gateway.extraEnvValue" (dict "key" (printf "controller.extraEnv.%s" $name) "entry" $entry) | nindent 2 }}
 {{- end }}
 {{- end -}}

@@ -26,7 +26,7 @@
 {{- /* Proxies carry the same labels with other names. */}}
 {{- define "gateway.selectorLabels" -}}
 app.kubernetes.io/name: controller
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- /* The labels of an object. Takes root, and own labels which commonLabels cannot replace. */}}

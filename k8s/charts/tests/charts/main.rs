@@ -1,6 +1,7 @@
 //! The charts, rendered by Helm, and what is made from their schemas. `UPDATE_GOLDEN=1` writes what came
 //! out, to be read before it is committed.
 
+mod arguments;
 mod crds;
 mod files;
 mod golden;
