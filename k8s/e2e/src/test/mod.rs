@@ -3,6 +3,7 @@
 //! A test is an async function that is given a namespace of its own. One that fails is told with what
 //! the cluster has to say of it: events, states of pods, last lines of what is not ready.
 
+mod charts;
 mod diagnosis;
 mod failures;
 mod gateway_pod;
@@ -68,6 +69,8 @@ const TESTS: &[Test] = tests! {
     Any platform::names_of_services_resolve,
     Ours platform::load_balancers_have_addresses_that_answer,
     Ours platform::load_balancers_follow_local_endpoints,
+    Any charts::the_api_server_takes_our_definitions,
+    Any charts::a_release_is_installed_upgraded_rolled_back_and_uninstalled,
     Any gateway_pod::uses_io_uring_without_a_seccomp_profile,
     Any gateway_pod::falls_back_to_epoll_under_runtime_default,
     Ours gateway_pod::uses_io_uring_under_our_seccomp_profile,

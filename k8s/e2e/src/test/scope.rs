@@ -128,9 +128,18 @@ impl Scope {
 
     /// Runs kubectl in the namespace.
     pub(super) async fn kubectl(&self, words: &[&str], input: &str) -> Result<String> {
+        self.run("kubectl", words, input).await
+    }
+
+    /// Runs Helm in the namespace.
+    pub(super) async fn helm(&self, words: &[&str], input: &str) -> Result<String> {
+        self.run("helm", words, input).await
+    }
+
+    async fn run(&self, program: &str, words: &[&str], input: &str) -> Result<String> {
         let mut command = match &self.cluster {
-            Some(cluster) => cluster.command(&["kubectl"]),
-            None => process::command(&["kubectl"]),
+            Some(cluster) => cluster.command(&[program]),
+            None => process::command(&[program]),
         };
         command.args(["--namespace", &self.namespace]).args(words);
         command.env("KUBECONFIG", &self.kubeconfig);
