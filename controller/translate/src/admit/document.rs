@@ -7,7 +7,7 @@ use super::finding::{Finding, Reason, Remark, Severity};
 use super::object::{self, Outcome};
 use super::path::{FieldPath, Step};
 use super::unknown_fields::UnknownFields;
-use super::yaml::{Composed, Note, Spans, compose};
+use super::yaml::{Composed, Lines, Note, Spans, compose};
 use crate::api::{Resource as _, Secret};
 use crate::store::{Object, ObjectRef};
 
@@ -31,13 +31,13 @@ pub(super) struct Item {
     pub(super) object: Option<Object>,
     /// What holds in its place, where it is refused and nothing did before.
     pub(super) stand_in: Option<Object>,
-    spans: Spans,
+    lines: Lines,
 }
 
 impl Item {
     /// Line of a field, or of the nearest one above it, in the document.
     pub(super) fn line(&self, field: &FieldPath) -> u32 {
-        self.spans.nearest(field).line
+        self.lines.nearest(field)
     }
 }
 
@@ -59,6 +59,7 @@ impl Document {
                     .push(remark_on_yaml(note, Severity::Error, Reason::NotYaml));
             }
         }
+        document.items.shrink_to_fit();
         document
     }
 
@@ -87,7 +88,7 @@ impl Document {
     /// Takes one object, or all of a list.
     fn objects(&mut self, value: Value, spans: &Spans, unknown_fields: UnknownFields) {
         let Value::Object(mut fields) = value else {
-            return self.object(value, spans.clone(), unknown_fields);
+            return self.object(value, spans, unknown_fields);
         };
         let kind = fields
             .get("kind")
@@ -99,19 +100,19 @@ impl Document {
             let list = spans.child(&Step::Field("items".into()));
             for (index, item) in items.into_iter().enumerate() {
                 let place = list.and_then(|list| list.child(&Step::Item(index)));
-                self.object(item, place.unwrap_or(spans).clone(), unknown_fields);
+                self.object(item, place.unwrap_or(spans), unknown_fields);
             }
         } else {
-            self.object(Value::Object(fields), spans.clone(), unknown_fields);
+            self.object(Value::Object(fields), spans, unknown_fields);
         }
     }
 
-    fn object(&mut self, value: Value, spans: Spans, unknown_fields: UnknownFields) {
+    fn object(&mut self, value: Value, spans: &Spans, unknown_fields: UnknownFields) {
         match object::read(value, unknown_fields) {
             Outcome::PassedOver { kind } => self.passed_over.push((kind, spans.at.line)),
             Outcome::Unidentified { remarks } => {
                 self.opaque = true;
-                self.remark(None, &spans, remarks);
+                self.remark(None, spans, remarks);
             }
             Outcome::Read {
                 reference,
@@ -119,12 +120,12 @@ impl Document {
                 stand_in,
                 remarks,
             } => {
-                self.remark(Some(&reference), &spans, remarks);
+                self.remark(Some(&reference), spans, remarks);
                 self.items.push(Item {
                     reference,
                     object,
                     stand_in,
-                    spans,
+                    lines: Lines::of(spans),
                 });
             }
         }

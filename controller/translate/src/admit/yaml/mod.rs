@@ -4,10 +4,12 @@
 //! refused, aliases are bounded, and what kubectl (YAML 1.1) reads differently is pointed out.
 
 mod compose;
+mod lines;
 mod scalar;
 mod spans;
 mod split;
 
 pub(super) use compose::{Composed, Note, compose};
+pub(super) use lines::Lines;
 pub(super) use spans::Spans;
 pub(super) use split::split;

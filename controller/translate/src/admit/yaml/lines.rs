@@ -1,0 +1,166 @@
+//! The lines of a document's fields, in few bytes: they are kept for as long as its objects, and
+//! looked at only where there is something to say.
+
+use super::spans::{Inside, Spans};
+use crate::admit::path::{FieldPath, Step};
+
+/// The lines of a value and of all in it.
+///
+/// A value is its line and its shape; the shape is twice the number of entries, and one more for a
+/// mapping. The entries follow, those of a mapping after the length and bytes of their key. Numbers
+/// have seven bits a byte, the low ones first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lines(Box<[u8]>);
+
+impl Lines {
+    pub(crate) fn of(spans: &Spans) -> Self {
+        let mut bytes = Vec::new();
+        write(spans, &mut bytes);
+        Self(bytes.into())
+    }
+
+    /// Where `path` stands, or the nearest field above it that was written.
+    pub(crate) fn nearest(&self, path: &FieldPath) -> u32 {
+        let mut rest = Rest(&self.0);
+        let mut line = rest.number();
+        for step in path.steps() {
+            if !rest.enter(step) {
+                break;
+            }
+            line = rest.number();
+        }
+        u32::try_from(line).unwrap_or(u32::MAX)
+    }
+}
+
+fn write(spans: &Spans, bytes: &mut Vec<u8>) {
+    write_number(spans.at.line as usize, bytes);
+    match &spans.inside {
+        Inside::Scalar => write_number(0, bytes),
+        Inside::Fields(fields) => {
+            write_number(fields.len() * 2 + 1, bytes);
+            for (key, value) in fields {
+                write_number(key.len(), bytes);
+                bytes.extend_from_slice(key.as_bytes());
+                write(value, bytes);
+            }
+        }
+        Inside::Items(items) => {
+            write_number(items.len() * 2, bytes);
+            for item in items {
+                write(item, bytes);
+            }
+        }
+    }
+}
+
+fn write_number(mut number: usize, bytes: &mut Vec<u8>) {
+    while number > 0x7f {
+        let [low, ..] = number.to_le_bytes();
+        bytes.push(low | 0x80);
+        number >>= 7;
+    }
+    let [low, ..] = number.to_le_bytes();
+    bytes.push(low);
+}
+
+/// What is not read yet.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn number(&mut self) -> usize {
+        let mut number = 0;
+        for shift in (0..usize::BITS).step_by(7) {
+            let Some((byte, rest)) = self.0.split_first() else {
+                break;
+            };
+            self.0 = rest;
+            number |= usize::from(byte & 0x7f) << shift;
+            if *byte < 0x80 {
+                break;
+            }
+        }
+        number
+    }
+
+    fn key(&mut self) -> &'a [u8] {
+        let length = self.number().min(self.0.len());
+        let (key, rest) = self.0.split_at(length);
+        self.0 = rest;
+        key
+    }
+
+    /// From the shape of a value to the entry at a step. Says whether there is one.
+    fn enter(&mut self, step: &Step) -> bool {
+        let shape = self.number();
+        for index in 0..shape / 2 {
+            let is_it = if shape % 2 == 1 {
+                let key = self.key();
+                matches!(step, Step::Field(name) if name.as_bytes() == key)
+            } else {
+                *step == Step::Item(index)
+            };
+            if is_it {
+                return true;
+            }
+            self.skip();
+        }
+        false
+    }
+
+    /// Past a value and all in it.
+    fn skip(&mut self) {
+        self.number();
+        let shape = self.number();
+        for _ in 0..shape / 2 {
+            if shape % 2 == 1 {
+                self.key();
+            }
+            self.skip();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lines;
+    use crate::admit::path::FieldPath;
+    use crate::admit::yaml::compose;
+
+    #[test]
+    fn every_field_is_on_the_line_of_its_span() {
+        let padding = "\n".repeat(300);
+        let text = format!(
+            "a: 1\nb:\n  - x\n  - {{c: 2,\n     d: []}}\n  -\n    - {{}}\n    - e\n{padding}f:\n  {}: 3\n",
+            "g".repeat(200)
+        );
+        let composed = compose(&text).expect("it is YAML").expect("a value");
+        let lines = Lines::of(&composed.spans);
+        let long = format!("f.{}", "g".repeat(200));
+        for path in [
+            "",
+            "a",
+            "a.b",
+            "b",
+            "b[0]",
+            "b[1]",
+            "b[1].c",
+            "b[1].d",
+            "b[1].d[0]",
+            "b[2][0]",
+            "b[2][1]",
+            "b[2][2]",
+            "b[3]",
+            "f",
+            &long,
+            "h",
+        ] {
+            let path = FieldPath::parse(path);
+            assert_eq!(
+                lines.nearest(&path),
+                composed.spans.nearest(&path).line,
+                "{path}"
+            );
+        }
+    }
+}
