@@ -439,6 +439,9 @@ pub const EMPTY_PATIENCE: Duration = Duration::from_secs(1);
 pub const MOST_LINKS: u32 = 40;
 /// Bytes of a secret that seals session tokens, at least: 32, as many as HMAC-SHA256 makes of it.
 pub const SESSION_KEY_BYTES: usize = 32;
+/// A file that changed less than this before it was read is read again at every look: 2 s, since times
+/// of files are no finer on some file systems, and two writes may leave the same.
+pub const STAMP_GRAIN: Duration = Duration::from_secs(2);
 /// Between two looks at files that the kernel does not watch for us: 2 s.
 pub const FILE_POLL: Duration = Duration::from_secs(2);
 /// Between two looks whether a certificate has expired: 1 h at most, since clocks are set and machines

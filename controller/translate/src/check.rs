@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 
 use crate::admit::{self, Admitted, Severity, Source, UnknownFields};
+use crate::api::Gateway;
 use crate::status::{Condition, ConditionStatus, ListenerStatus, PolicyStatus};
 use crate::{Options, Statuses, Store, translate};
 
@@ -55,7 +56,12 @@ pub fn check(
 /// The addresses that the Gateways of a store ask for.
 pub fn asked_addresses(store: &Store) -> impl Iterator<Item = IpAddr> {
     let gateways = store.gateways.values();
-    let asked = gateways.flat_map(|gateway| &gateway.spec.addresses);
+    gateways.flat_map(|gateway| addresses_of(gateway))
+}
+
+/// The addresses that a Gateway asks for.
+pub fn addresses_of(gateway: &Gateway) -> impl Iterator<Item = IpAddr> {
+    let asked = gateway.spec.addresses.iter();
     asked.filter_map(|address| address.value.parse().ok())
 }
 

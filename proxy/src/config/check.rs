@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use translate::admit::UnknownFields;
-use translate::check::Verdict;
+use translate::admit::{Listed, Source, UnknownFields};
+use translate::check::{Verdict, asked_addresses};
 use translate::{Options, Place, Store};
 
 use super::files::Files;
@@ -26,11 +26,17 @@ pub fn check(
         port_offset,
         now: Some(Timestamp::now()),
         place: Place::Machine {
-            addresses: origin::local_addresses(store),
+            addresses: origin::local_addresses(asked_addresses(store)),
         },
         ..Options::machine()
     };
-    let sources = Files::new(paths).read(&BTreeSet::new());
+    let listed = Files::new(paths).look(&BTreeSet::new()).into_iter();
+    let sources = listed.filter_map(|listed| match listed {
+        Listed::Read(source) => Some(source),
+        // A first look reads everything.
+        Listed::Unchanged(_) => None,
+    });
+    let sources: Vec<Source> = sources.collect();
     translate::check::check(&sources, unknown_fields, options, out)
 }
 

@@ -3,8 +3,10 @@
 //! A folder means the `.yaml`, `.yml` and `.json` files directly in it, by name, as `kubectl apply
 //! -f` has it: not those in folders below. A file or folder that was named and is not there counts
 //! as unreadable, so that what it held stays in force; a file that goes from a folder takes its
-//! objects with it. A file that somebody is still writing, or has emptied a moment ago, says what it
-//! said before: the half of a file can be good YAML, and would take the other half's objects away.
+//! objects with it. A file is read only where its metadata may have changed, and its text is not kept.
+//!
+//! A file that somebody is still writing, or has emptied a moment ago, says what it said before: the
+//! half of a file can be good YAML, and would take the other half's objects away.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,14 +14,15 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Metadata;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use translate::admit::Source;
+use translate::admit::{Listed, Source};
 
-use crate::limits::{CONFIGURATION_FILE_BYTES, EMPTY_PATIENCE};
+use crate::limits::{CONFIGURATION_FILE_BYTES, EMPTY_PATIENCE, STAMP_GRAIN};
 
 /// The files and folders that the user named.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +30,9 @@ pub struct Files {
     paths: Vec<PathBuf>,
     /// The files of the last look.
     seen: BTreeSet<PathBuf>,
-    /// What each said when it was last whole; nothing of those that were empty.
-    whole: BTreeMap<PathBuf, Source>,
+    /// Those that were whole when they were read last, and whether they can have changed since;
+    /// nothing of those that were empty.
+    whole: BTreeMap<PathBuf, Option<Stamp>>,
     look_again: Option<Instant>,
 }
 
@@ -54,11 +58,11 @@ impl Files {
         self.look_again
     }
 
-    /// Reads all of them, but for those that are being `written`. A file that is named twice is read
-    /// once.
-    pub fn read(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Source> {
+    /// Lists all of them, and reads those that may have changed, but for those that are being
+    /// `written`. A file that is named twice is read once.
+    pub fn look(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Listed> {
         let mut found = Found {
-            sources: Vec::new(),
+            listed: Vec::new(),
             seen: BTreeSet::new(),
             whole: &mut self.whole,
             written,
@@ -67,41 +71,44 @@ impl Files {
         for path in &self.paths {
             match std::fs::metadata(path) {
                 Ok(metadata) if metadata.is_dir() => match list(path) {
-                    Ok(files) => files.into_iter().for_each(|file| found.read(file)),
+                    Ok(files) => files.into_iter().for_each(|file| found.look_at(file)),
                     Err(error) => found.unreadable(path, &error, &self.seen),
                 },
-                Ok(_) => found.read(path.clone()),
+                Ok(_) => found.look_at(path.clone()),
                 Err(error) => found.unreadable(path, &error, &self.seen),
             }
         }
         self.look_again = found.look_again;
-        let (seen, sources) = (found.seen, found.sources);
+        let (seen, listed) = (found.seen, found.listed);
         self.whole.retain(|file, _| seen.contains(file));
         self.seen = seen;
-        sources
+        listed
     }
 }
 
 struct Found<'a> {
-    sources: Vec<Source>,
+    listed: Vec<Listed>,
     seen: BTreeSet<PathBuf>,
-    whole: &'a mut BTreeMap<PathBuf, Source>,
+    whole: &'a mut BTreeMap<PathBuf, Option<Stamp>>,
     written: &'a BTreeSet<PathBuf>,
     look_again: Option<Instant>,
 }
 
 impl Found<'_> {
-    fn read(&mut self, file: PathBuf) {
+    fn look_at(&mut self, file: PathBuf) {
         if self.seen.contains(&file) {
             return;
         }
-        let source = if self.is_written(&file) {
+        let listed = if self.is_written(&file) {
             // One that was never whole has said nothing yet.
-            self.whole.get(&file).cloned()
+            let whole = self.whole.contains_key(&file);
+            whole.then(|| Listed::Unchanged(name(&file)))
+        } else if self.is_unchanged(&file) {
+            Some(Listed::Unchanged(name(&file)))
         } else {
-            Some(self.source(&file))
+            Some(self.read(&file))
         };
-        self.sources.extend(source);
+        self.listed.extend(listed);
         self.seen.insert(file);
     }
 
@@ -110,60 +117,119 @@ impl Found<'_> {
         !written.is_empty() && std::fs::canonicalize(file).is_ok_and(|it| written.contains(&it))
     }
 
-    fn source(&mut self, file: &Path) -> Source {
-        let name = file.display().to_string();
-        let bytes = match contents(file) {
-            Ok(bytes) => bytes,
-            Err(error) => return Source::unreadable(name, why(&error)),
+    fn is_unchanged(&self, file: &Path) -> bool {
+        let stamp = self.whole.get(file).copied().flatten();
+        let now = std::fs::metadata(file);
+        stamp.is_some_and(|stamp| now.is_ok_and(|now| stamp == Stamp::of(&now)))
+    }
+
+    fn read(&mut self, file: &Path) -> Listed {
+        let name = name(file);
+        let (bytes, stamp) = match contents(file) {
+            Ok(contents) => contents,
+            Err(error) => {
+                self.doubt(file);
+                return Listed::Read(Source::unreadable(name, why(&error)));
+            }
         };
         if !bytes.is_empty() {
-            let source = Source::from_bytes(name, bytes);
-            self.whole.insert(file.to_owned(), source.clone());
-            return source;
+            self.whole.insert(file.to_owned(), stamp);
+            return Listed::Read(Source::from_bytes(name, bytes));
         }
-        if let Some(before) = self.whole.get(file)
+        if self.whole.contains_key(file)
             && let Some(left) = age(file).and_then(|age| EMPTY_PATIENCE.checked_sub(age))
         {
             let again = Instant::now() + left;
             let earliest = self.look_again.map_or(again, |other| other.min(again));
             self.look_again = Some(earliest);
-            return before.clone();
+            return Listed::Unchanged(name);
         }
         self.whole.remove(file);
-        Source::new(name, "")
+        Listed::Read(Source::new(name, ""))
     }
 
     /// What could not be looked at, and every file that was in it before.
     fn unreadable(&mut self, path: &Path, error: &io::Error, before: &BTreeSet<PathBuf>) {
         let why = why(error);
-        let name = path.display().to_string();
-        self.sources.push(Source::unreadable(name, why.as_str()));
+        let unreadable = |file: &Path| Listed::Read(Source::unreadable(name(file), why.as_str()));
+        self.listed.push(unreadable(path));
+        self.doubt(path);
         for file in before.iter().filter(|file| file.parent() == Some(path)) {
             if self.seen.insert(file.clone()) {
-                let name = file.display().to_string();
-                self.sources.push(Source::unreadable(name, why.as_str()));
+                self.listed.push(unreadable(file));
+                self.doubt(file);
             }
+        }
+    }
+
+    /// Has a file read when it can be read again, unchanged or not.
+    fn doubt(&mut self, file: &Path) {
+        if let Some(stamp) = self.whole.get_mut(file) {
+            *stamp = None;
         }
     }
 }
 
+/// Tells without reading a file that it is the same one, with the same content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds of the last write.
+    modified: (i64, i64),
+    /// Of the last change of content or attributes, which nobody can set back.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// The stamp of a file that was opened just now. `None` where it is so young that another write
+    /// may leave the same stamp.
+    fn of_opened(metadata: &Metadata) -> Option<Self> {
+        let stamp = Self::of(metadata);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let (seconds, nanoseconds) = stamp.changed.max(stamp.modified);
+        let changed = u64::try_from(seconds).ok()?;
+        let changed = Duration::new(changed, u32::try_from(nanoseconds).ok()?);
+        (now.checked_sub(changed)? > STAMP_GRAIN).then_some(stamp)
+    }
+}
+
+/// How findings name a file.
+fn name(file: &Path) -> String {
+    file.display().to_string()
+}
+
 /// Opening a pipe would wait for its writer, and a device may have no end, so neither is read.
-fn contents(file: &Path) -> io::Result<Vec<u8>> {
+fn contents(file: &Path) -> io::Result<(Vec<u8>, Option<Stamp>)> {
     let mut options = std::fs::OpenOptions::new();
     let file = options
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(file)?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
+    // As it was before it is read: a write meanwhile leaves another one.
+    let stamp = Stamp::of_opened(&metadata);
     let mut bytes = Vec::new();
     file.take(CONFIGURATION_FILE_BYTES + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > CONFIGURATION_FILE_BYTES {
         return Err(io::Error::other("it is larger than 64 MiB"));
     }
-    Ok(bytes)
+    Ok((bytes, stamp))
 }
 
 /// Since it was changed; none where the clock says that this is yet to come.
@@ -203,86 +269,4 @@ pub(super) fn is_configuration(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::fs;
-    use std::time::{Duration, SystemTime};
-
-    use translate::admit::Source;
-
-    use super::Files;
-    use crate::limits::EMPTY_PATIENCE;
-
-    fn read(files: &mut Files) -> Vec<Source> {
-        files.read(&BTreeSet::new())
-    }
-
-    #[test]
-    fn a_folder_means_the_configuration_files_in_it_by_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path();
-        fs::create_dir(path.join("below.yaml")).expect("a folder");
-        for name in [
-            "b.yaml",
-            "a.yml",
-            "c.json",
-            "d.txt",
-            ".b.yaml.swp",
-            ".#b.yaml",
-            "b.yaml~",
-        ] {
-            fs::write(path.join(name), name).expect("a file");
-        }
-        let mut files = Files::new(vec![path.to_owned(), path.join("b.yaml")]);
-        let expected = ["a.yml", "b.yaml", "c.json"]
-            .map(|name| Source::new(path.join(name).display().to_string(), name));
-        assert_eq!(read(&mut files), expected);
-        fs::remove_file(path.join("a.yml")).expect("it was there");
-        assert_eq!(read(&mut files), expected[1..]);
-    }
-
-    #[test]
-    fn a_file_that_is_written_or_was_just_emptied_says_what_it_said() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().canonicalize().expect("it is there");
-        let (old, new) = (path.join("old.yaml"), path.join("new.yaml"));
-        fs::write(&old, "whole").expect("a file");
-        let mut files = Files::new(vec![path]);
-        let before = read(&mut files);
-
-        fs::write(&old, "ha").expect("a file");
-        fs::write(&new, "ha").expect("a file");
-        let written = BTreeSet::from([old.clone(), new.clone()]);
-        assert_eq!(files.read(&written), before);
-        assert_eq!(files.look_again(), None, "its writer's end is told");
-        assert_eq!(read(&mut files).len(), 2);
-
-        fs::write(&old, "").expect("a file");
-        fs::remove_file(new).expect("it was there");
-        let name = old.display().to_string();
-        assert_eq!(read(&mut files), [Source::new(name.as_str(), "ha")]);
-        assert!(files.look_again().is_some());
-        let long_ago = SystemTime::now() - EMPTY_PATIENCE - Duration::from_secs(1);
-        let file = fs::File::options().write(true).open(&old).expect("a file");
-        file.set_modified(long_ago).expect("our own file");
-        assert_eq!(read(&mut files), [Source::new(name, "")]);
-        assert_eq!(files.look_again(), None);
-    }
-
-    #[test]
-    fn what_was_named_and_is_gone_is_unreadable_with_all_that_was_in_it() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("config");
-        fs::create_dir(&path).expect("a folder");
-        fs::write(path.join("a.yaml"), "").expect("a file");
-        let mut files = Files::new(vec![path.clone()]);
-        assert_eq!(read(&mut files).len(), 1);
-        fs::rename(&path, folder.path().join("away")).expect("it was there");
-        for _ in 0..2 {
-            let sources = read(&mut files).into_iter();
-            let names: Vec<String> = sources.map(|source| source.name).collect();
-            let expected = [path.clone(), path.join("a.yaml")];
-            assert_eq!(names, expected.map(|path| path.display().to_string()));
-        }
-    }
-}
+mod tests;

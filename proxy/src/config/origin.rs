@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 
 use translate::admit::Configuration;
-use translate::{ObjectRef, Store, api};
+use translate::{Object, ObjectRef, api};
 use xds::model::{BindKey, Listener, Model};
 
 /// The first listener of a bind: its object and file and line of its port, as far as known.
@@ -14,22 +14,25 @@ pub(super) fn of_bind(bind: &BindKey, model: &Model, configuration: &Configurati
         return bind.to_string();
     };
     let object = ObjectRef::of::<api::Gateway>(&listener.gateway);
-    let field = field_of(listener, configuration.store());
+    let field = field_of(listener, configuration.get(&object));
     let place = configuration.locate(&object, field.as_deref());
     let place = place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
     format!("{place}{object}, listener {}", listener.name)
 }
 
-fn field_of(listener: &Listener, store: &Store) -> Option<String> {
-    let gateway = store.gateways.get(&listener.gateway)?;
+fn field_of(listener: &Listener, gateway: Option<&Object>) -> Option<String> {
+    let Object::Gateway(gateway) = gateway? else {
+        return None;
+    };
     let mut listeners = gateway.spec.listeners.iter();
     let index = listeners.position(|it| it.name == listener.name)?;
     Some(format!("spec.listeners[{index}].port"))
 }
 
-/// The addresses that Gateways ask for and this machine has: those that a socket can be bound to.
-pub(super) fn local_addresses(store: &Store) -> BTreeSet<IpAddr> {
-    translate::check::asked_addresses(store)
+/// Those of the addresses that Gateways ask for which this machine has: which a socket can be bound
+/// to.
+pub(super) fn local_addresses(asked: impl Iterator<Item = IpAddr>) -> BTreeSet<IpAddr> {
+    asked
         .filter(|address| UdpSocket::bind((*address, 0)).is_ok())
         .collect()
 }

@@ -2,17 +2,23 @@
 //! defaults, and what is wrong with them is said with file, line and field.
 //!
 //! The way of a text: `yaml` (value and places) → `object` (which kind, which name) → `schema` (our
-//! kinds, from their definitions) → `typed` (serde) → `kinds` (what an API asks for beyond types) →
-//! `load` (all files together) → `configuration` (what stays in force over reloads).
+//! kinds, from their definitions) → `typed` (serde) → `kinds` (what an API asks for beyond types).
+//! `documents` keeps what a text came to, `file` and `file_set` where it stands, `objects` decides which
+//! version of each object is in force, and `configuration` follows all of that over reloads.
 
 mod check;
 mod configuration;
 mod crd;
 mod document;
+mod documents;
+mod file;
+mod file_set;
 mod finding;
+mod fingerprint;
 mod kinds;
-mod load;
 mod object;
+mod objects;
+mod overall;
 mod path;
 mod schema;
 mod source;
@@ -23,12 +29,12 @@ mod unknown_fields;
 mod yaml;
 
 pub use configuration::{Configuration, Reload};
+pub use file_set::Listed;
 pub use finding::{Finding, Reason, Severity};
 pub use path::FieldPath;
 pub use source::Source;
 pub use unknown_fields::UnknownFields;
 
-use self::load::{Cache, Load};
 use crate::store::Object;
 
 /// What a set of files holds.
@@ -59,16 +65,19 @@ pub fn admit(sources: &[Source]) -> Admitted {
 /// [`admit`], with a choice of what becomes of objects with unknown fields.
 #[must_use]
 pub fn admit_with(unknown_fields: UnknownFields, sources: &[Source]) -> Admitted {
-    let load = Load::read(sources, &Cache::default(), unknown_fields);
-    let objects = load.places.values().filter_map(|place| {
+    let mut configuration = Configuration::new(unknown_fields);
+    let mut findings = configuration.reload(sources).findings;
+    // Nothing is in force, so nothing is to be said of what would stand in for a refused object.
+    findings.retain(|finding| finding.reason != Reason::RefusesAll);
+    let objects = configuration.admitted().map(|(object, place)| {
         let location = Location {
             file: place.file.to_string(),
             line: place.line(&FieldPath::default()),
         };
-        Some((place.object()?.clone(), location))
+        (object.clone(), location)
     });
     Admitted {
         objects: objects.collect(),
-        findings: load.findings,
+        findings,
     }
 }

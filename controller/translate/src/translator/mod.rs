@@ -67,6 +67,8 @@ pub struct Translator {
     synced: bool,
     /// The number of the batch.
     batch: u64,
+    /// Units that ran in it.
+    ran: usize,
 }
 
 impl Translator {
@@ -79,6 +81,7 @@ impl Translator {
             edges: Edges::default(),
             synced: false,
             batch: 0,
+            ran: 0,
         }
     }
 
@@ -92,6 +95,7 @@ impl Translator {
     /// [`Event::Synced`]. A time before that of an earlier batch counts as that time.
     pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {
         self.batch += 1;
+        self.ran = 0;
         for event in batch {
             self.take(event);
         }
@@ -102,11 +106,18 @@ impl Translator {
         }
         self.roster.expire(self.state.ground.now);
         while let Some((id, unit)) = self.roster.pop(self.batch) {
+            self.ran += 1;
             let ran = unit.run(&mut self.state);
             self.follow(id, unit.stratum(), ran);
         }
         let outcome = std::mem::take(&mut self.state.outcome);
         outcome.into_delta(self.roster.next_expiry())
+    }
+
+    /// How many units the last batch ran: what it cost, whatever the machine.
+    #[must_use]
+    pub fn units_run(&self) -> usize {
+        self.ran
     }
 
     fn take(&mut self, event: Event) {

@@ -1,26 +1,31 @@
-//! From the files to the model, with all there is to say of them.
+//! From the files to changes of the model, with all there is to say of them.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use translate::admit::{self, Configuration, UnknownFields};
-use translate::{Options, Place};
-use xds::model::{BindKey, Change, Model};
+use translate::admit::{Configuration, UnknownFields};
+use translate::check::addresses_of;
+use translate::{Batch, Event, Options, Translator};
+use xds::model::{BindKey, Change, Kind, Model};
 
 use super::report::Report;
 use crate::config::files::Files;
 use crate::config::origin;
 use crate::limits::CLOCK_LOOK;
 
-/// The objects in force, and the model they come to.
+/// The objects in force, and what they come to.
 pub(super) struct Loader {
     files: Files,
     configuration: Configuration,
-    options: Options,
-    model: Model,
+    translator: Translator,
+    /// What the translator has not been told yet.
+    pending: Batch,
+    /// The listeners of the model, for messages about binds.
+    listeners: Model,
     report: Report,
+    effort: Effort,
     /// Whether a file of the last look could not be read, or has something in it that cannot be told.
     unrecognised: bool,
     /// From when on the same objects come to something else.
@@ -40,6 +45,15 @@ pub(super) enum Loaded {
     Nothing,
 }
 
+/// What a look at the files took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Effort {
+    /// Documents that were parsed.
+    pub(super) documents: usize,
+    /// Units of the translation that ran.
+    pub(super) units: usize,
+}
+
 impl Loader {
     pub(super) fn new(
         paths: Vec<PathBuf>,
@@ -55,16 +69,18 @@ impl Loader {
         Self {
             files: Files::new(paths),
             configuration: Configuration::new(unknown_fields),
-            options,
-            model: Model::default(),
+            translator: Translator::new(options),
+            pending: Batch::new(),
+            listeners: Model::default(),
             report: Report::default(),
+            effort: Effort::default(),
             unrecognised: true,
             changes_after: None,
             look_at: None,
         }
     }
 
-    /// Reads all files again, but for those that are being `written`.
+    /// Reads the files that changed, but for those that are being `written`.
     pub(super) fn load(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
         let loaded = self.read(written);
         let left = self.changes_after.map(|at| until(at, Timestamp::now()));
@@ -73,35 +89,46 @@ impl Loader {
     }
 
     fn read(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
-        let sources = self.files.read(written);
-        let reload = self.configuration.reload(&sources);
+        let reload = self.configuration.update(self.files.look(written));
         reload.findings.iter().for_each(Report::finding);
         self.unrecognised = reload.unrecognised;
-        let unreadable = reload.findings.iter().chain(&reload.repeated);
-        let unreadable = unreadable.filter(|it| it.reason == admit::Reason::Unreadable);
-        if unreadable.count() == sources.len() {
+        self.effort = Effort {
+            documents: reload.parsed,
+            units: 0,
+        };
+        self.pending.extend(reload.events);
+        if !self.configuration.is_readable() {
             return Loaded::Nothing;
         }
         let now = Timestamp::now();
         let is_over = self.changes_after.is_some_and(|at| at < now);
-        if !reload.changed && !is_over {
+        if self.pending.is_empty() && !is_over {
             return Loaded::Same;
         }
-        self.options.now = Some(now);
-        let store = self.configuration.store();
-        if let Place::Machine { addresses } = &mut self.options.place {
-            *addresses = origin::local_addresses(store);
-        }
-        let translation = translate::translate(store, &self.options);
-        self.changes_after = translation.changes_after;
-        self.report
-            .conditions(&translation.statuses, &self.configuration);
-        let changes = self.model.changes_to(&translation.model);
-        self.model = translation.model;
+        self.translate(now)
+    }
+
+    fn translate(&mut self, now: Timestamp) -> Loaded {
+        let asked = self.configuration.gateways().flat_map(addresses_of);
+        let addresses = origin::local_addresses(asked);
+        let mut batch = std::mem::take(&mut self.pending);
+        batch.extend([Event::MachineAddresses(addresses), Event::Synced]);
+        let delta = self.translator.apply(batch, now);
+        self.effort.units = self.translator.units_run();
+        self.changes_after = delta.wake_at;
+        self.report.statuses(delta.statuses, &self.configuration);
+        let changes = delta.resources;
+        let listeners = changes.iter().filter(|(key, _)| key.kind == Kind::Listener);
+        self.listeners.apply(listeners.cloned());
         if changes.is_empty() {
             return Loaded::Same;
         }
         Loaded::Changed(changes)
+    }
+
+    /// What the last look took.
+    pub(super) fn effort(&self) -> Effort {
+        self.effort
     }
 
     /// When to read again although nobody touches a file.
@@ -124,7 +151,7 @@ impl Loader {
 
     /// Where a bind stands in the files.
     pub(super) fn origin(&self, bind: &BindKey) -> String {
-        origin::of_bind(bind, &self.model, &self.configuration)
+        origin::of_bind(bind, &self.listeners, &self.configuration)
     }
 
     /// Conditions that are not as they should be.
@@ -138,3 +165,6 @@ fn until(at: Timestamp, now: Timestamp) -> Duration {
     let left = at.duration_since(now);
     Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,21 @@
 //! Tells users what is wrong with their files, once, with file, line, object and field.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{error, info, warn};
-use translate::Statuses;
+use translate::ObjectRef;
 use translate::admit::{Configuration, Finding, Severity};
+use translate::status::{Status, Unhappy};
 
 /// What was said of conditions and still holds.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    said: BTreeSet<String>,
+    said: BTreeMap<ObjectRef, BTreeSet<String>>,
+    unhappy: usize,
 }
+
+/// Objects whose status is another than before.
+type Statuses = Vec<(ObjectRef, Option<Status>)>;
 
 impl Report {
     /// Logs a finding of admission: `file:line: object field: what is wrong and what to do`.
@@ -23,28 +28,41 @@ impl Report {
         }
     }
 
-    /// Logs the conditions that are not as they should be, and were not so before.
-    pub(super) fn conditions(&mut self, statuses: &Statuses, configuration: &Configuration) {
-        let mut said = BTreeSet::new();
-        for unhappy in statuses.unhappy() {
-            let whole = unhappy.to_string();
-            if !self.said.contains(&whole) {
-                let place = configuration.locate(&unhappy.object, unhappy.field);
-                let place = place.map(|(file, line)| format!("{file}:{line}: "));
-                warn!(
-                    condition = %unhappy.condition,
-                    reason = %unhappy.reason,
-                    "{}{whole}",
-                    place.unwrap_or_default()
-                );
+    /// Takes the statuses that changed, and logs the conditions in them that are not as they should
+    /// be, and were not so before.
+    pub(super) fn statuses(&mut self, statuses: Statuses, configuration: &Configuration) {
+        for (object, status) in statuses {
+            let before = self.said.remove(&object).unwrap_or_default();
+            let unhappy = status.iter().flat_map(|status| status.unhappy(&object));
+            let now: BTreeSet<String> = unhappy
+                .map(|unhappy| {
+                    let whole = unhappy.to_string();
+                    if !before.contains(&whole) {
+                        warn_of(&unhappy, &whole, configuration);
+                    }
+                    whole
+                })
+                .collect();
+            self.unhappy = (self.unhappy + now.len()).saturating_sub(before.len());
+            if !now.is_empty() {
+                self.said.insert(object, now);
             }
-            said.insert(whole);
         }
-        self.said = said;
     }
 
     /// Conditions that are not as they should be.
     pub(super) fn unhappy(&self) -> usize {
-        self.said.len()
+        self.unhappy
     }
+}
+
+fn warn_of(unhappy: &Unhappy<'_>, whole: &str, configuration: &Configuration) {
+    let place = configuration.locate(&unhappy.object, unhappy.field);
+    let place = place.map(|(file, line)| format!("{file}:{line}: "));
+    warn!(
+        condition = %unhappy.condition,
+        reason = %unhappy.reason,
+        "{}{whole}",
+        place.unwrap_or_default()
+    );
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, error};
 use xds::model::Change;
 
-use super::load::{Loaded, Loader};
+use super::load::{Effort, Loaded, Loader};
 use super::{LocalConfig, StartError};
 use crate::config::Published;
 use crate::config::apply::{Applier, Binder, Update, sleep_until};
@@ -89,6 +89,8 @@ impl Worker {
     async fn reload(&mut self) {
         let begun = Instant::now();
         let loaded = self.loader.load(&self.watch.written());
+        let Effort { documents, units } = self.loader.effort();
+        debug!(documents, units, "files were looked at");
         self.note_recognised();
         match loaded {
             Loaded::Changed(changes) => self.apply(changes, begun, DNS_CHANGE_WAIT).await,

@@ -1,7 +1,9 @@
 use super::{Configuration, Reload};
-use crate::admit::{Reason, Severity, Source};
+use crate::admit::{Reason, Severity, Source, admit};
 use crate::api::{Resource as _, Service};
-use crate::store::ObjectRef;
+use crate::store::{ObjectRef, Store};
+use crate::translator::Event;
+use proptest::prelude::*;
 use xds::model::ObjectName;
 
 fn service(name: &str, port: u16) -> String {
@@ -19,7 +21,8 @@ fn reference(object: &str) -> ObjectRef {
 }
 
 fn ports(configuration: &Configuration) -> Vec<(String, u16)> {
-    let services = configuration.store().services.values();
+    let store: Store = configuration.in_force().cloned().collect();
+    let services = store.services.values();
     let port = |service: &Service| service.spec.ports.first().map_or(0, |port| port.port.get());
     services
         .map(|service| (service.metadata().name.clone(), port(service)))
@@ -49,7 +52,7 @@ fn unchanged_files_change_nothing() {
         ("a.yaml", &*service("a", 80)),
         ("b.yaml", &*service("b", 81)),
     ];
-    assert!(load(&mut configuration, &files).changed);
+    assert!(load(&mut configuration, &files).changed());
     assert_eq!(load(&mut configuration, &files), Reload::default());
     assert_eq!(ports(&configuration), [("a".into(), 80), ("b".into(), 81)]);
 }
@@ -63,7 +66,7 @@ fn a_document_that_only_moved_changes_nothing_but_its_place() {
         Some(("a.yaml", 8))
     );
     let moved = format!("# one\n# two\n{}", service("a", 80));
-    assert!(!load(&mut configuration, &[("a.yaml", &moved)]).changed);
+    assert!(!load(&mut configuration, &[("a.yaml", &moved)]).changed());
     assert_eq!(
         configuration.locate(&reference("a"), None),
         Some(("a.yaml", 4))
@@ -79,7 +82,7 @@ fn changed_and_removed_objects() {
         &[("a.yaml", &both), ("c.yaml", &service("c", 82))],
     );
     let reload = load(&mut configuration, &[("a.yaml", &service("a", 90))]);
-    assert!(reload.changed);
+    assert!(reload.changed());
     assert_eq!(ports(&configuration), [("a".into(), 90)]);
     assert_eq!(configuration.locate(&reference("b"), None), None);
 }
@@ -115,7 +118,7 @@ fn a_broken_document_keeps_what_it_may_have_held() {
     assert_eq!(reasons(&reload), [Reason::NotYaml, Reason::PreviousKept]);
     assert_eq!(ports(&configuration), [("a".into(), 90), ("b".into(), 81)]);
     // Repaired, and without it: now it is gone.
-    assert!(load(&mut configuration, &[("a.yaml", &service("a", 90))]).changed);
+    assert!(load(&mut configuration, &[("a.yaml", &service("a", 90))]).changed());
     assert_eq!(ports(&configuration), [("a".into(), 90)]);
 }
 
@@ -137,8 +140,8 @@ fn an_unreadable_file_keeps_everything_and_a_removed_one_nothing() {
     load(&mut configuration, &[("a.yaml", &service("a", 80))]);
     let reload = configuration.reload(&[Source::unreadable("a.yaml", "permission denied")]);
     assert_eq!(reasons(&reload), [Reason::Unreadable, Reason::PreviousKept]);
-    assert!(!reload.changed);
-    assert!(configuration.reload(&[]).changed);
+    assert!(!reload.changed());
+    assert!(configuration.reload(&[]).changed());
     assert!(ports(&configuration).is_empty());
 }
 
@@ -156,7 +159,7 @@ fn a_file_that_was_emptied_is_named_once() {
         assert_eq!(reasons(&reload), [Reason::Emptied]);
         let said = reload.findings[0].to_string();
         assert_eq!(said, "a.yaml: has no objects now; what it had is gone");
-        assert!(reload.changed);
+        assert!(reload.changed());
         assert_eq!(ports(&configuration), [("b".into(), 81)]);
         assert_eq!(load(&mut configuration, &files), Reload::default());
     }
@@ -284,25 +287,118 @@ fn a_refused_rule_about_tokens_lets_nobody_in() {
     let mut configuration = Configuration::default();
     let refused = policy("{providers: [{name: a}]}");
     let reload = load(&mut configuration, &[("a.yaml", &refused)]);
-    assert!(reload.changed);
+    assert!(reload.changed());
     assert_eq!(reasons(&reload).last(), Some(&Reason::RefusesAll));
     let in_force = |configuration: &Configuration| {
-        let policies = configuration.store().traffic_policies.values();
+        let store: Store = configuration.in_force().cloned().collect();
+        let policies = store.traffic_policies.values();
         let jwt = policies.filter_map(|it| it.spec.jwt.clone());
         jwt.map(|it| it.providers.len()).collect::<Vec<_>>()
     };
     assert_eq!(in_force(&configuration), [0]);
     let again = load(&mut configuration, &[("a.yaml", &refused)]);
-    assert!(!again.changed && again.findings.is_empty());
+    assert!(!again.changed() && again.findings.is_empty());
 
     let good = "{providers: [{name: a, issuer: a, jwks: {remote: {url: \"https://a.test\"}}}]}";
     let good = policy(good).replace("    - {kind: nonsense}\n", "");
-    assert!(load(&mut configuration, &[("a.yaml", &good)]).changed);
+    assert!(load(&mut configuration, &[("a.yaml", &good)]).changed());
     assert_eq!(in_force(&configuration), [1]);
     let reload = load(&mut configuration, &[("a.yaml", &refused)]);
-    assert!(!reload.changed, "the previous version holds");
+    assert!(!reload.changed(), "the previous version holds");
     assert_eq!(reasons(&reload).last(), Some(&Reason::PreviousKept));
 
-    assert!(load(&mut configuration, &[]).changed);
+    assert!(load(&mut configuration, &[]).changed());
     assert_eq!(in_force(&configuration), [0; 0]);
+}
+
+/// Any history of three files, with documents that are the same, changed, twice, refused or broken.
+fn histories() -> impl Strategy<Value = Vec<[Option<Vec<u8>>; 3]>> {
+    let file = prop::option::weighted(0.8, prop::collection::vec(0_u8..14, 0..4));
+    prop::collection::vec([file.clone(), file.clone(), file], 1..6)
+}
+
+fn document(number: u8) -> String {
+    match number {
+        12 => "---\nkind: [\n".to_owned(),
+        13 => "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n".to_owned(),
+        // Port 0 is refused.
+        _ => service(
+            ["a", "b", "c"][usize::from(number % 3)],
+            u16::from(number / 3),
+        ),
+    }
+}
+
+fn sources(files: &[Option<Vec<u8>>; 3]) -> Vec<Source> {
+    let names = ["a.yaml", "b.yaml", "c.yaml"].into_iter().zip(files);
+    let sources = names.filter_map(|(name, numbers)| {
+        let documents = numbers.as_ref()?.iter().map(|number| document(*number));
+        Some(Source::new(name, documents.collect::<String>()))
+    });
+    sources.collect()
+}
+
+proptest! {
+    /// Whatever came before: what is admitted now is in force, nothing else is without a finding
+    /// that says why, and the events lead to just that.
+    #[test]
+    fn a_history_leads_to_what_the_last_files_say(history in histories()) {
+        let mut configuration = Configuration::default();
+        let mut store = Store::default();
+        for files in &history {
+            let sources = sources(files);
+            let reload = configuration.reload(&sources);
+            for event in reload.events {
+                match event {
+                    Event::Upsert(object) => store.insert(object),
+                    Event::Delete(object) => prop_assert!(store.remove(&object)),
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+            let in_force: Store = configuration.in_force().cloned().collect();
+            prop_assert_eq!(&in_force, &store);
+            let admitted = admit(&sources);
+            for (object, location) in &admitted.objects {
+                let reference = object.object_ref();
+                let kept = in_force.get(&reference);
+                prop_assert_eq!(kept.as_ref(), Some(object));
+                let place = configuration.locate(&reference, None);
+                prop_assert_eq!(place, Some((&*location.file, location.line)));
+            }
+            let kept = in_force.objects().count() - admitted.objects.len();
+            prop_assert_eq!(kept, configuration.objects.kept.len());
+            let said = reload.findings.iter().chain(&reload.repeated);
+            let said = said.filter(|it| it.reason == Reason::PreviousKept).count();
+            prop_assert_eq!(said > 0, kept > 0);
+            let again = configuration.reload(&sources);
+            prop_assert!(again.events.is_empty() && again.parsed == 0);
+        }
+    }
+}
+
+#[test]
+fn a_changed_document_is_parsed_alone() {
+    let mut configuration = Configuration::default();
+    let other = service("c", 82);
+    let file = |port| service("a", port) + &service("b", 81);
+    let first = load(
+        &mut configuration,
+        &[("a.yaml", &file(80)), ("b.yaml", &other)],
+    );
+    assert_eq!(first.parsed, 3);
+    let changed = load(
+        &mut configuration,
+        &[("a.yaml", &file(90)), ("b.yaml", &other)],
+    );
+    assert_eq!((changed.parsed, changed.events.len()), (1, 1));
+    // Wherever a document goes, it is the same.
+    let moved = load(
+        &mut configuration,
+        &[("c.yaml", &file(90)), ("b.yaml", &other)],
+    );
+    assert_eq!((moved.parsed, moved.events.len()), (0, 0));
+    assert_eq!(
+        configuration.locate(&reference("a"), None).map(|it| it.0),
+        Some("c.yaml")
+    );
 }

@@ -1,0 +1,62 @@
+//! Documents by the fingerprint of their text. What stands in a text is read once, wherever and
+//! however often it stands, and the text is not kept.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use super::document::Document;
+use super::fingerprint::{Fingerprint, FingerprintKeys};
+use super::unknown_fields::UnknownFields;
+
+/// The documents that somebody holds.
+#[derive(Debug, Default)]
+pub(super) struct Documents {
+    unknown_fields: UnknownFields,
+    keys: FingerprintKeys,
+    held: HashMap<Fingerprint, Weak<Document>>,
+    /// How many are looked over before entries of documents that nobody holds are dropped.
+    sweep_at: usize,
+    parsed: usize,
+}
+
+impl Documents {
+    pub(super) fn new(unknown_fields: UnknownFields) -> Self {
+        Self {
+            unknown_fields,
+            ..Self::default()
+        }
+    }
+
+    /// The fingerprint of a text.
+    pub(super) fn fingerprint(&self, text: &str) -> Fingerprint {
+        self.keys.of(text)
+    }
+
+    /// The document of a text, parsed only if nobody holds it.
+    pub(super) fn read(&mut self, text: &str) -> Arc<Document> {
+        let fingerprint = self.keys.of(text);
+        if let Some(document) = self.held.get(&fingerprint).and_then(Weak::upgrade) {
+            return document;
+        }
+        let document = Arc::new(Document::read(text, self.unknown_fields));
+        self.parsed += 1;
+        self.sweep();
+        self.held.insert(fingerprint, Arc::downgrade(&document));
+        document
+    }
+
+    /// How many documents were parsed since the last call.
+    pub(super) fn take_parsed(&mut self) -> usize {
+        std::mem::take(&mut self.parsed)
+    }
+
+    fn sweep(&mut self) {
+        if self.held.len() >= self.sweep_at {
+            self.held.retain(|_, document| document.strong_count() > 0);
+            self.sweep_at = self.held.len() + self.held.len() / 8 + LEAST_SWEPT;
+        }
+    }
+}
+
+/// Parsed documents between two sweeps, at least.
+const LEAST_SWEPT: usize = 64;

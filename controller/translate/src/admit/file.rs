@@ -1,0 +1,185 @@
+//! One file as it was read last: its documents, and where each object stands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::document::{Document, Item};
+use super::documents::Documents;
+use super::finding::{Finding, Reason, Severity};
+use super::fingerprint::Fingerprint;
+use super::path::FieldPath;
+use super::source::Source;
+use super::yaml::split;
+use crate::store::{Object, ObjectRef};
+
+/// A file that was listed.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) name: Arc<str>,
+    /// Where it stands among all files.
+    pub(super) rank: usize,
+    content: Content,
+    documents: Box<[(u32, Arc<Document>)]>,
+    /// The objects of kinds that are not read here, by kind (such as `apps/v1 Deployment`).
+    pub(super) unread: BTreeMap<String, Unread>,
+    /// Whether it may hold objects that could not be told.
+    pub(super) is_opaque: bool,
+}
+
+/// What stands in a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Content {
+    Text(Fingerprint),
+    Unreadable(String),
+}
+
+/// Objects of a kind that is not read here.
+#[derive(Debug, Clone)]
+pub(super) struct Unread {
+    /// Line of the first.
+    pub(super) line: u32,
+    pub(super) count: usize,
+}
+
+impl Content {
+    fn of(source: &Source, documents: &Documents) -> Self {
+        match source.text() {
+            Ok(text) => Self::Text(documents.fingerprint(text)),
+            Err(why) => Self::Unreadable(why.to_owned()),
+        }
+    }
+}
+
+impl File {
+    /// Reads a file; documents that somebody holds are not parsed again.
+    pub(super) fn read(source: &Source, rank: usize, documents: &mut Documents) -> Self {
+        let chunks = split(source.text().unwrap_or_default());
+        let parts = chunks.into_iter();
+        let parts = parts.map(|chunk| (chunk.lines_before, documents.read(chunk.text)));
+        let parts: Box<[_]> = parts.collect();
+        let content = Content::of(source, documents);
+        let is_opaque = matches!(content, Content::Unreadable(_))
+            || parts.iter().any(|(_, document)| document.opaque);
+        Self {
+            name: source.name.as_str().into(),
+            rank,
+            content,
+            unread: unread_kinds(&parts),
+            documents: parts,
+            is_opaque,
+        }
+    }
+
+    /// The same file, elsewhere among all.
+    pub(super) fn at(self, rank: usize) -> Self {
+        Self { rank, ..self }
+    }
+
+    /// Whether this is still what stands in it.
+    pub(super) fn says(&self, source: &Source, documents: &Documents) -> bool {
+        self.content == Content::of(source, documents)
+    }
+
+    /// Whether it could be read.
+    pub(super) fn is_readable(&self) -> bool {
+        matches!(self.content, Content::Text(_))
+    }
+
+    /// Whether it was read, and holds no object of any kind.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_readable() && self.documents.iter().all(|(_, it)| it.is_empty())
+    }
+
+    /// Every object that could be told, in their order.
+    pub(super) fn places(&self) -> impl Iterator<Item = (ObjectRef, Place)> + '_ {
+        self.documents
+            .iter()
+            .flat_map(move |(lines_before, document)| {
+                (document.items.iter().enumerate()).map(move |(index, item)| {
+                    let place = Place {
+                        file: Arc::clone(&self.name),
+                        lines_before: *lines_before,
+                        index,
+                        document: Arc::clone(document),
+                    };
+                    (item.reference.clone(), place)
+                })
+            })
+    }
+
+    /// What there is to say of it without looking at other files.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        if let Content::Unreadable(why) = &self.content {
+            return vec![Finding {
+                severity: Severity::Error,
+                file: self.name.to_string(),
+                line: 0,
+                object: None,
+                field: None,
+                reason: Reason::Unreadable,
+                text: why.clone(),
+            }];
+        }
+        let documents = self.documents.iter();
+        let findings = documents.flat_map(|(lines_before, document)| {
+            document.findings.iter().map(move |finding| Finding {
+                file: self.name.to_string(),
+                line: lines_before + finding.line,
+                ..finding.clone()
+            })
+        });
+        findings.collect()
+    }
+}
+
+fn unread_kinds(documents: &[(u32, Arc<Document>)]) -> BTreeMap<String, Unread> {
+    let mut kinds: BTreeMap<String, Unread> = BTreeMap::new();
+    for (lines_before, document) in documents {
+        for (kind, line) in &document.passed_over {
+            let first = || Unread {
+                line: lines_before + line,
+                count: 0,
+            };
+            kinds.entry(kind.clone()).or_insert_with(first).count += 1;
+        }
+    }
+    kinds
+}
+
+/// Where an object stands.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) file: Arc<str>,
+    lines_before: u32,
+    index: usize,
+    document: Arc<Document>,
+}
+
+impl Place {
+    /// The object as its document has it.
+    fn item(&self) -> Option<&Item> {
+        self.document.items.get(self.index)
+    }
+
+    /// The object, where it is admitted.
+    pub(super) fn object(&self) -> Option<&Object> {
+        self.item()?.object.as_ref()
+    }
+
+    /// What is in force of it: the object, or what stands in for it.
+    pub(super) fn in_force(&self) -> Option<&Object> {
+        let item = self.item()?;
+        item.object.as_ref().or(item.stand_in.as_ref())
+    }
+
+    /// Line of a field in the file.
+    pub(super) fn line(&self, field: &FieldPath) -> u32 {
+        self.item()
+            .map_or(1, |item| self.lines_before + item.line(field))
+    }
+
+    /// Sorts the places of one file as they stand in it.
+    pub(super) fn order(&self) -> impl Ord + use<> {
+        (self.lines_before, self.index)
+    }
+}

@@ -1,0 +1,112 @@
+//! All files of a configuration, in their order. A file that says what it said is not read again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::documents::Documents;
+use super::file::File;
+use super::source::Source;
+use super::unknown_fields::UnknownFields;
+
+/// A file as a look at the files found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listed {
+    /// The file of this name says what it said.
+    Unchanged(String),
+    /// It may say something else.
+    Read(Source),
+}
+
+impl Listed {
+    fn name(&self) -> &str {
+        match self {
+            Self::Unchanged(name) => name,
+            Self::Read(source) => &source.name,
+        }
+    }
+}
+
+/// The files that were there at the last look.
+#[derive(Debug, Default)]
+pub(super) struct FileSet {
+    documents: Documents,
+    files: HashMap<Arc<str>, File>,
+}
+
+/// A file that says something else than before.
+#[derive(Debug)]
+pub(super) struct FileChange {
+    /// As it was; `None` for a new one.
+    pub(super) old: Option<File>,
+    /// Its name; `None` for one that is gone.
+    pub(super) new: Option<Arc<str>>,
+}
+
+impl FileSet {
+    pub(super) fn new(unknown_fields: UnknownFields) -> Self {
+        Self {
+            documents: Documents::new(unknown_fields),
+            ..Self::default()
+        }
+    }
+
+    /// Takes all files as they are now, and returns those that changed. One that is listed twice is
+    /// read once.
+    pub(super) fn take(&mut self, listed: Vec<Listed>) -> Vec<FileChange> {
+        let mut before = std::mem::take(&mut self.files);
+        let mut changes = Vec::new();
+        for (rank, listed) in listed.into_iter().enumerate() {
+            if self.files.contains_key(listed.name()) {
+                continue;
+            }
+            let old = before.remove(listed.name());
+            let file = match (old, listed) {
+                (None, Listed::Unchanged(_)) => continue,
+                (Some(old), Listed::Unchanged(_)) => old.at(rank),
+                (Some(old), Listed::Read(source)) if old.says(&source, &self.documents) => {
+                    old.at(rank)
+                }
+                (old, Listed::Read(source)) => {
+                    let file = File::read(&source, rank, &mut self.documents);
+                    let new = Some(Arc::clone(&file.name));
+                    changes.push(FileChange { old, new });
+                    file
+                }
+            };
+            self.files.insert(Arc::clone(&file.name), file);
+        }
+        let gone = before.into_values();
+        changes.extend(gone.map(|old| FileChange {
+            old: Some(old),
+            new: None,
+        }));
+        changes
+    }
+
+    /// The file of this name.
+    pub(super) fn file(&self, name: &str) -> Option<&File> {
+        self.files.get(name)
+    }
+
+    /// Where a file stands among all.
+    pub(super) fn rank(&self, name: &str) -> Option<usize> {
+        Some(self.files.get(name)?.rank)
+    }
+
+    /// All files, in their order.
+    pub(super) fn in_order(&self) -> Vec<&File> {
+        let mut files: Vec<&File> = self.files.values().collect();
+        files.sort_by_key(|file| file.rank);
+        files
+    }
+
+    /// All files, in any order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &File> {
+        self.files.values()
+    }
+
+    /// How many documents were parsed since the last call.
+    pub(super) fn take_parsed(&mut self) -> usize {
+        self.documents.take_parsed()
+    }
+}

@@ -1,0 +1,164 @@
+//! Every object by name: where it stands, and which version of it is in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::file::{File, Place};
+use super::file_set::{FileChange, FileSet};
+use crate::store::{Object, ObjectRef};
+use crate::translator::Event;
+
+/// The objects of all files.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    by_name: BTreeMap<ObjectRef, Standing>,
+    /// Those that stand in several places.
+    pub(super) contested: BTreeSet<ObjectRef>,
+    /// Those of which a previous version is in force.
+    pub(super) kept: BTreeSet<ObjectRef>,
+    /// Those in whose place something stricter is in force.
+    pub(super) stand_ins: BTreeSet<ObjectRef>,
+}
+
+/// One object.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// Where it stands, in the order in which files are read: the first counts.
+    places: Vec<Place>,
+    /// The previous version, where it stays in force.
+    kept: Option<Place>,
+}
+
+/// What a change of files comes to.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    pub(super) events: Vec<Event>,
+    /// The files of objects that are gone.
+    pub(super) lost: BTreeSet<Arc<str>>,
+}
+
+impl Standing {
+    /// Where the version in force stands.
+    pub(super) fn in_force(&self) -> Option<&Place> {
+        let place = self.kept.as_ref().or(self.places.first())?;
+        place.in_force().is_some().then_some(place)
+    }
+
+    /// The place that counts, and all others.
+    pub(super) fn places(&self) -> Option<(&Place, &[Place])> {
+        self.places.split_first()
+    }
+}
+
+impl Objects {
+    /// The object of this name.
+    pub(super) fn get(&self, reference: &ObjectRef) -> Option<&Standing> {
+        self.by_name.get(reference)
+    }
+
+    /// All objects, by kind and name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&ObjectRef, &Standing)> {
+        self.by_name.iter()
+    }
+
+    /// The objects of the kind of `first`, from that name on.
+    pub(super) fn of_kind(
+        &self,
+        first: ObjectRef,
+    ) -> impl Iterator<Item = (&ObjectRef, &Standing)> {
+        let (group, kind) = (first.group.clone(), first.kind.clone());
+        let objects = self.by_name.range(first..);
+        objects.take_while(move |(it, _)| it.group == group && it.kind == kind)
+    }
+
+    /// Takes changes of files in. What they do not touch is not looked at, but for the few objects
+    /// that depend on several files.
+    pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> Settled {
+        let mut touched: BTreeMap<ObjectRef, Option<Place>> = BTreeMap::new();
+        for change in changes {
+            let old = change.old.as_ref().into_iter().flat_map(File::places);
+            for (reference, place) in old {
+                self.touch(&reference, &mut touched);
+                if let Some(standing) = self.by_name.get_mut(&reference) {
+                    standing.places.retain(|it| it.file != place.file);
+                }
+            }
+            let new = change.new.as_ref().and_then(|name| files.file(name));
+            for (reference, place) in new.into_iter().flat_map(File::places) {
+                self.touch(&reference, &mut touched);
+                self.by_name
+                    .entry(reference)
+                    .or_default()
+                    .places
+                    .push(place);
+            }
+        }
+        for reference in self.contested.iter().chain(&self.kept) {
+            self.touch(reference, &mut touched);
+        }
+        let mut settled = Settled::default();
+        for (reference, before) in touched {
+            self.settle(&reference, before, files, &mut settled);
+        }
+        settled
+    }
+
+    /// Notes what was in force of an object before it is changed.
+    fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, Option<Place>>) {
+        if !touched.contains_key(reference) {
+            let before = self.get(reference).and_then(Standing::in_force).cloned();
+            touched.insert(reference.clone(), before);
+        }
+    }
+
+    /// Decides what is in force of an object. A version that is refused, or may stand in what cannot
+    /// be read, leaves the one before in force.
+    fn settle(
+        &mut self,
+        reference: &ObjectRef,
+        before: Option<Place>,
+        files: &FileSet,
+        settled: &mut Settled,
+    ) {
+        let standing = self.by_name.entry(reference.clone()).or_default();
+        let places = &mut standing.places;
+        places.sort_by_key(|place| (files.rank(&place.file), place.order()));
+        let stays = |before: &&Place| match places.first() {
+            Some(first) => first.object().is_none() && before.object().is_some(),
+            None => files.file(&before.file).is_some_and(|file| file.is_opaque),
+        };
+        standing.kept = before.as_ref().filter(stays).cloned();
+        let now = standing.in_force();
+        let old = before.as_ref().and_then(Place::in_force);
+        settled
+            .events
+            .extend(event(reference, old, now.and_then(Place::in_force)));
+        let is_contested = standing.places.len() > 1;
+        let is_stand_in = now.is_some_and(|place| place.object().is_none());
+        let (is_kept, is_gone) = (standing.kept.is_some(), standing.places.is_empty());
+        note(&mut self.contested, reference, is_contested);
+        note(&mut self.stand_ins, reference, is_stand_in);
+        note(&mut self.kept, reference, is_kept);
+        if is_gone && !is_kept {
+            self.by_name.remove(reference);
+            settled.lost.extend(before.map(|before| before.file));
+        }
+    }
+}
+
+fn event(reference: &ObjectRef, old: Option<&Object>, new: Option<&Object>) -> Option<Event> {
+    match (old, new) {
+        (Some(old), Some(new)) if std::ptr::eq(old, new) || old == new => None,
+        (_, Some(new)) => Some(Event::Upsert(new.clone())),
+        (Some(_), None) => Some(Event::Delete(reference.clone())),
+        (None, None) => None,
+    }
+}
+
+fn note(set: &mut BTreeSet<ObjectRef>, reference: &ObjectRef, is_in: bool) {
+    if is_in {
+        set.insert(reference.clone());
+    } else {
+        set.remove(reference);
+    }
+}

@@ -1,0 +1,177 @@
+//! What there is to say of files together: of objects that stand in several, and of those that are
+//! not in force as they are written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::file::{File, Place};
+use super::file_set::FileSet;
+use super::finding::{Finding, Reason, Severity};
+use super::object::is_gateway_kind;
+use super::objects::{Objects, Standing};
+use super::path::FieldPath;
+use crate::store::{Object, ObjectRef};
+
+/// All of it. Files in `lost` had objects that are gone.
+pub(super) fn findings(
+    files: &FileSet,
+    objects: &Objects,
+    lost: &BTreeSet<Arc<str>>,
+) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = objects
+        .contested
+        .iter()
+        .flat_map(|reference| duplicates(reference, objects))
+        .collect();
+    findings.extend(unread(files));
+    let stand_ins = objects.stand_ins.iter();
+    findings.extend(stand_ins.filter_map(|reference| standing_in(reference, objects)));
+    findings.extend(emptied(files, lost));
+    findings.extend(kept(objects));
+    findings
+}
+
+/// Says of every place of an object but the first that it does not count.
+fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
+    let places = objects.get(reference).and_then(Standing::places);
+    let Some((first, others)) = places else {
+        return Vec::new();
+    };
+    let text = format!(
+        "is there twice: {}:{} has it too, and that one counts; remove or rename one",
+        first.file,
+        first.line(&FieldPath::default())
+    );
+    let others = others.iter().map(|place| Finding {
+        severity: Severity::Error,
+        reason: Reason::Duplicate,
+        text: text.clone(),
+        ..at(place, reference)
+    });
+    others.collect()
+}
+
+/// Says of each kind that is not read where the first of its objects stands, and how many there are.
+fn unread(files: &FileSet) -> Vec<Finding> {
+    let mut kinds: BTreeMap<&str, (&str, u32, usize)> = BTreeMap::new();
+    for file in files.in_order() {
+        for (kind, unread) in &file.unread {
+            let first = || (&*file.name, unread.line, 0);
+            kinds.entry(kind).or_insert_with(first).2 += unread.count;
+        }
+    }
+    let findings = kinds.into_iter().map(|(kind, (file, line, count))| {
+        let (severity, why) = if is_gateway_kind(kind) {
+            (Severity::Warning, "is not supported by this version")
+        } else {
+            (Severity::Info, "is not read here")
+        };
+        let objects = if count == 1 {
+            "1 object is"
+        } else {
+            &format!("{count} objects are")
+        };
+        Finding {
+            severity,
+            file: file.to_owned(),
+            line,
+            object: None,
+            field: None,
+            reason: Reason::UnknownKind,
+            text: format!("{kind} {why}: {objects} passed over"),
+        }
+    });
+    findings.collect()
+}
+
+/// Says of a refused object that something stricter holds in its place.
+fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
+    let place = objects.get(reference)?.in_force()?;
+    Some(Finding {
+        severity: Severity::Warning,
+        reason: Reason::RefusesAll,
+        text: refuses(place.in_force()?),
+        ..at(place, reference)
+    })
+}
+
+/// What a stand-in refuses.
+fn refuses(stand_in: &Object) -> String {
+    let unclear = match stand_in {
+        Object::TrafficPolicy(policy) => {
+            let targets = &policy.spec.target_refs;
+            targets.is_empty() || targets.iter().any(|target| target.name.is_empty())
+        }
+        _ => false,
+    };
+    if unclear {
+        let namespace = &stand_in.metadata().namespace;
+        format!(
+            "is refused and has no previous version, and its targets cannot be told: until it is \
+             admitted, everything in namespace `{namespace}` refuses every request, unless it has \
+             a policy about tokens of its own"
+        )
+    } else {
+        "is refused and has no previous version: its targets refuse every request until it is \
+         admitted"
+            .to_owned()
+    }
+}
+
+/// Says of each file that holds nothing any more what that takes away. It may well be meant; it is
+/// also what a script that failed leaves behind.
+fn emptied(files: &FileSet, lost: &BTreeSet<Arc<str>>) -> Vec<Finding> {
+    let is_empty = |name: &&Arc<str>| files.file(name).is_some_and(File::is_empty);
+    let emptied = lost.iter().filter(is_empty);
+    let text = "has no objects now; what it had is gone";
+    emptied
+        .map(|file| of_file(file, Reason::Emptied, text.to_owned()))
+        .collect()
+}
+
+/// Says once a file of which objects the previous version stays in force.
+fn kept(objects: &Objects) -> Vec<Finding> {
+    let mut kept: BTreeMap<&Arc<str>, Vec<&ObjectRef>> = BTreeMap::new();
+    for reference in &objects.kept {
+        if let Some(place) = objects.get(reference).and_then(Standing::in_force) {
+            kept.entry(&place.file).or_default().push(reference);
+        }
+    }
+    let findings = kept.into_iter().map(|(file, objects)| {
+        let names = objects.iter().take(MAX_NAMED);
+        let names: Vec<String> = names.map(ToString::to_string).collect();
+        let more = match objects.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = names.join(", ");
+        let text = format!("the previous version stays in force of {names}{more}");
+        of_file(file, Reason::PreviousKept, text)
+    });
+    findings.collect()
+}
+
+fn of_file(file: &str, reason: Reason, text: String) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        file: file.to_owned(),
+        line: 0,
+        object: None,
+        field: None,
+        reason,
+        text,
+    }
+}
+
+/// A finding about an object where it stands, with all else to be filled in.
+fn at(place: &Place, reference: &ObjectRef) -> Finding {
+    let object = Some(reference.clone());
+    Finding {
+        line: place.line(&FieldPath::default()),
+        object,
+        ..of_file(&place.file, Reason::Duplicate, String::new())
+    }
+}
+
+/// Objects that are named in one finding.
+const MAX_NAMED: usize = 5;

@@ -1,0 +1,119 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use translate::admit::{Listed, Source};
+
+use super::Files;
+use crate::limits::EMPTY_PATIENCE;
+
+/// Looks at files, and knows what each says as a configuration does.
+struct Reader {
+    files: Files,
+    said: BTreeMap<String, Source>,
+    /// The files that the last look read.
+    read: usize,
+}
+
+impl Reader {
+    fn new(paths: Vec<PathBuf>) -> Self {
+        Self {
+            files: Files::new(paths),
+            said: BTreeMap::new(),
+            read: 0,
+        }
+    }
+
+    fn look(&mut self, written: &BTreeSet<PathBuf>) -> Vec<Source> {
+        let listed = self.files.look(written).into_iter();
+        self.read = 0;
+        let sources = listed.map(|listed| match listed {
+            Listed::Unchanged(name) => self.said[&name].clone(),
+            Listed::Read(source) => {
+                self.read += 1;
+                self.said.insert(source.name.clone(), source.clone());
+                source
+            }
+        });
+        sources.collect()
+    }
+}
+
+fn read(files: &mut Reader) -> Vec<Source> {
+    files.look(&BTreeSet::new())
+}
+
+/// Makes a file look as if it had been written long ago, but for what nobody can set back.
+fn age(path: &Path, by: Duration) {
+    let file = fs::File::options().write(true).open(path).expect("a file");
+    let then = SystemTime::now() - by;
+    file.set_modified(then).expect("our own file");
+}
+
+#[test]
+fn a_folder_means_the_configuration_files_in_it_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    fs::create_dir(path.join("below.yaml")).expect("a folder");
+    for name in [
+        "b.yaml",
+        "a.yml",
+        "c.json",
+        "d.txt",
+        ".b.yaml.swp",
+        ".#b.yaml",
+        "b.yaml~",
+    ] {
+        fs::write(path.join(name), name).expect("a file");
+    }
+    let mut files = Reader::new(vec![path.to_owned(), path.join("b.yaml")]);
+    let expected = ["a.yml", "b.yaml", "c.json"]
+        .map(|name| Source::new(path.join(name).display().to_string(), name));
+    assert_eq!(read(&mut files), expected);
+    fs::remove_file(path.join("a.yml")).expect("it was there");
+    assert_eq!(read(&mut files), expected[1..]);
+}
+
+#[test]
+fn a_file_that_is_written_or_was_just_emptied_says_what_it_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().canonicalize().expect("it is there");
+    let (old, new) = (path.join("old.yaml"), path.join("new.yaml"));
+    fs::write(&old, "whole").expect("a file");
+    let mut files = Reader::new(vec![path]);
+    let before = read(&mut files);
+
+    fs::write(&old, "ha").expect("a file");
+    fs::write(&new, "ha").expect("a file");
+    let written = BTreeSet::from([old.clone(), new.clone()]);
+    assert_eq!(files.look(&written), before);
+    assert_eq!(files.files.look_again(), None, "its writer's end is told");
+    assert_eq!(read(&mut files).len(), 2);
+
+    fs::write(&old, "").expect("a file");
+    fs::remove_file(new).expect("it was there");
+    let name = old.display().to_string();
+    assert_eq!(read(&mut files), [Source::new(name.as_str(), "ha")]);
+    assert!(files.files.look_again().is_some());
+    age(&old, EMPTY_PATIENCE + Duration::from_secs(1));
+    assert_eq!(read(&mut files), [Source::new(name, "")]);
+    assert_eq!(files.files.look_again(), None);
+}
+
+#[test]
+fn what_was_named_and_is_gone_is_unreadable_with_all_that_was_in_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("config");
+    fs::create_dir(&path).expect("a folder");
+    fs::write(path.join("a.yaml"), "").expect("a file");
+    let mut files = Reader::new(vec![path.clone()]);
+    assert_eq!(read(&mut files).len(), 1);
+    fs::rename(&path, folder.path().join("away")).expect("it was there");
+    for _ in 0..2 {
+        let sources = read(&mut files).into_iter();
+        let names: Vec<String> = sources.map(|source| source.name).collect();
+        let expected = [path.clone(), path.join("a.yaml")];
+        assert_eq!(names, expected.map(|path| path.display().to_string()));
+    }
+}
