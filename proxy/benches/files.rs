@@ -1,0 +1,169 @@
+//! From the write of a file to serving what it says, and the memory of it: 5 000 routes, each with a
+//! Service, in 50 files, on one listener. One route of a file changes at a time.
+//!
+//! Prints p50, p99 and the worst of the times, and what is resident: with a Gateway alone, with all
+//! routes, and after the changes. Run it with `cargo bench -p proxy --bench files`.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a benchmark, off the shards"
+)]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use proxy::config::apply::BindRequest;
+use proxy::config::compile::CompileOptions;
+use proxy::config::in_force::InForce;
+use proxy::config::local::{self, LocalConfig};
+use translate::admit::UnknownFields;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const FILES: usize = 50;
+const ROUTES: usize = 100;
+const CHANGES: usize = 500;
+/// Longer than a change takes, so that none waits for the one before.
+const PAUSE: Duration = Duration::from_millis(40);
+
+fn main() {
+    // `cargo test` runs it too, to see that it builds.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("gateway.yaml"), GATEWAY).expect("a file");
+    let (ask, asked) = channel();
+    let binder = move |_: Vec<BindRequest>| {
+        // Called after each snapshot is published; the receiver outlives all of them.
+        ask.send(Instant::now()).expect("it is measured");
+        Vec::new()
+    };
+    let config = LocalConfig {
+        paths: vec![folder.path().to_owned()],
+        unknown_fields: UnknownFields::Refuse,
+        port_offset: 8000,
+        reserved_ports: BTreeSet::new(),
+        compile: CompileOptions::new(NonZeroU32::MIN),
+        in_force: InForce::default(),
+    };
+    let published = Arc::default();
+    let handle = local::start(config, Arc::clone(&published), Box::new(binder));
+    let handle = handle.expect("a configuration");
+    asked.recv().expect("it is published");
+    println!("a Gateway alone: {} KiB resident", resident());
+
+    for file in 0..FILES {
+        write(folder.path(), file, None);
+    }
+    while published.load().clusters.iter().count() < FILES * ROUTES {
+        asked.recv().expect("it is published");
+    }
+    // Files that are older than this are not read again.
+    std::thread::sleep(Duration::from_secs(3));
+    println!("all routes: {} KiB resident", resident());
+
+    let mut times: Vec<Duration> = (0..CHANGES)
+        .map(|number| change(folder.path(), number, &asked))
+        .collect();
+    times.sort_unstable();
+    let at = |part: usize| times[(times.len() - 1) * part / 100];
+    println!(
+        "{CHANGES} changes: p50 {:?}, p99 {:?}, at most {:?}",
+        at(50),
+        at(99),
+        at(100)
+    );
+    println!("after the changes: {} KiB resident", resident());
+    drop(handle);
+}
+
+/// Changes one route, and waits until it is served. Returns how long that took.
+fn change(folder: &Path, number: usize, asked: &Receiver<Instant>) -> Duration {
+    std::thread::sleep(PAUSE);
+    while asked.try_recv().is_ok() {}
+    let begun = Instant::now();
+    write(folder, number % FILES, Some(number));
+    let served = asked.recv().expect("it is published");
+    served - begun
+}
+
+/// Writes a file of routes; of a change, one of them has a path of its own.
+fn write(folder: &Path, file: usize, change: Option<usize>) {
+    let mut text = String::new();
+    for number in 0..ROUTES {
+        let path = match change {
+            Some(change) if change % ROUTES == number => format!("/changed-{change}"),
+            _ => "/api".to_owned(),
+        };
+        let route = ROUTE.replace("NAME", &format!("{file}-{number}"));
+        text.write_str(&route.replace("PATH", &path))
+            .expect("a string takes everything");
+    }
+    fs::write(folder.join(format!("routes-{file}.yaml")), text).expect("a file");
+}
+
+/// Resident memory of this process, in KiB.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("a number")
+}
+
+const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: {name: web}
+spec:
+  gatewayClassName: gateway
+  listeners: [{name: http, port: 80, protocol: HTTP}]
+";
+
+const ROUTE: &str = "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: route-NAME
+spec:
+  parentRefs:
+  - name: web
+  hostnames: [host-NAME.example.com]
+  rules:
+  - matches:
+    - path:
+        type: PathPrefix
+        value: PATH
+    backendRefs:
+    - name: service-NAME
+      port: 80
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: service-NAME
+spec:
+  ports:
+  - port: 80
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: service-NAME
+  labels:
+    kubernetes.io/service-name: service-NAME
+addressType: IPv4
+ports:
+- port: 8080
+endpoints:
+- addresses: [127.0.0.1]
+";
