@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use translate::admit::{Source, admit};
-use translate::status::Status;
+use translate::status::{ConditionStatus, Status};
 use translate::{Delta, Event, Object, Options, Translator};
-use xds::model::{Kind, Model};
+use xds::model::{Kind, Model, ObjectName};
 
 fn objects(text: &str) -> Vec<Object> {
     let admitted = admit(&[Source::new("case.yaml", text)]);
@@ -102,6 +102,47 @@ fn deltas_add_up_to_the_model() {
     );
     let kinds: Vec<Kind> = model.resources().map(|it| it.kind()).collect();
     assert_eq!(kinds, [Kind::Bind, Kind::Listener, Kind::Route]);
+}
+
+#[test]
+fn a_gateway_is_ours_while_its_class_is() {
+    let options = Options {
+        classes: [].into(),
+        ..Options::cluster()
+    };
+    let mut translator = Translator::new(options);
+    let mut batch = upserts(GATEWAY);
+    batch.push(Event::Synced);
+    assert!(translator.apply(batch, Timestamp::UNIX_EPOCH).is_empty());
+    let mut class = |is_ours| {
+        let event = Event::Class("gateway".to_owned(), is_ours);
+        statuses(&translator.apply(vec![event], Timestamp::UNIX_EPOCH))
+    };
+    assert_eq!(class(true), ["+ Gateway default/gw"]);
+    assert_eq!(class(true), [""; 0]);
+    assert_eq!(class(false), ["- Gateway default/gw"]);
+}
+
+#[test]
+fn parameters_are_looked_for_when_they_come_and_go() {
+    let gateway = GATEWAY.replace(
+        "spec:",
+        "spec:\n  infrastructure: {parametersRef: {group: gateway-system.io, kind: GatewayParameters, name: p}}",
+    );
+    let mut translator = Translator::new(Options::cluster());
+    let mut batch = upserts(&gateway);
+    batch.push(Event::Synced);
+    let mut is_accepted = |batch| {
+        let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+        let [(_, Some(Status::Gateway(status)))] = &*delta.statuses else {
+            panic!("{:?}", delta.statuses);
+        };
+        status.conditions[0].status == ConditionStatus::True
+    };
+    assert!(!is_accepted(batch));
+    let name = ObjectName::new("default", "p");
+    assert!(is_accepted(vec![Event::Parameters(name.clone(), true)]));
+    assert!(!is_accepted(vec![Event::Parameters(name, false)]));
 }
 
 const GATEWAY: &str = "

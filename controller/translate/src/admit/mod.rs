@@ -5,6 +5,8 @@
 //! kinds, from their definitions) → `typed` (serde) → `kinds` (what an API asks for beyond types).
 //! `documents` keeps what a text came to, `file` and `file_set` where it stands, `objects` decides which
 //! version of each object is in force, and `configuration` follows all of that over reloads.
+//!
+//! An object of a cluster begins at `object`: see [`admit_value`].
 
 mod check;
 mod configuration;
@@ -26,6 +28,7 @@ mod suggest;
 mod syntax;
 mod typed;
 mod unknown_fields;
+mod value;
 mod yaml;
 
 pub use configuration::{Configuration, Reload};
@@ -34,6 +37,7 @@ pub use finding::{Finding, Reason, Severity};
 pub use path::FieldPath;
 pub use source::Source;
 pub use unknown_fields::UnknownFields;
+pub use value::{AdmittedValue, KindInfo, admit_value, kinds};
 
 use crate::store::Object;
 

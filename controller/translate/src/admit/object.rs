@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 
 /// Reads one object.
 pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
-    let Value::Object(mut fields) = value else {
+    let Value::Object(fields) = value else {
         let text = "is no Kubernetes object: it must be a mapping with apiVersion and kind";
         return unidentified(&FieldPath::default(), Reason::NotAnObject, text.to_owned());
     };
@@ -57,21 +57,13 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         }
     };
     let version_read = kind.reads(version);
-    let wanted = kind.api_version();
-    fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "status"));
-    let name = match identify(kind, &mut fields) {
-        Ok(name) => name,
+    let (reference, value) = match name(kind, fields) {
+        Ok(named) => named,
         Err(remarks) => return Outcome::Unidentified { remarks },
     };
-    let reference = ObjectRef {
-        group: kind.group.into(),
-        kind: kind.name.into(),
-        name,
-    };
-    let mut value = Value::Object(fields);
-    drop_nulls(&mut value);
     if !version_read {
         let path = FieldPath::default().field("apiVersion");
+        let wanted = kind.api_version();
         let text = format!("version `{version}` is not read: write {wanted}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
@@ -82,6 +74,31 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         };
     }
     judge(kind, reference, value, unknown_fields)
+}
+
+/// Reads an object of a kind that is known, whatever version of it is named.
+pub(super) fn read_as(
+    kind: &Kind,
+    fields: Map<String, Value>,
+    unknown_fields: UnknownFields,
+) -> Outcome {
+    match name(kind, fields) {
+        Ok((reference, value)) => judge(kind, reference, value, unknown_fields),
+        Err(remarks) => Outcome::Unidentified { remarks },
+    }
+}
+
+/// Which object it is, and what of it is read.
+fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value), Vec<Remark>> {
+    fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "status"));
+    let reference = ObjectRef {
+        group: kind.group.into(),
+        kind: kind.name.into(),
+        name: identify(kind, &mut fields)?,
+    };
+    let mut value = Value::Object(fields);
+    drop_nulls(&mut value);
+    Ok((reference, value))
 }
 
 /// Reads an object of a kind and version that are read.

@@ -211,15 +211,13 @@ fn ignored_path(path: &serde_ignored::Path<'_>) -> FieldPath {
 }
 
 /// Metadata that an API server or a client keeps and that means nothing here.
-const METADATA_UNREAD: [&str; 10] = [
-    "metadata.uid",
+const METADATA_UNREAD: [&str; 8] = [
     "metadata.resourceVersion",
     "metadata.generateName",
     "metadata.selfLink",
     "metadata.managedFields",
     "metadata.ownerReferences",
     "metadata.finalizers",
-    "metadata.deletionTimestamp",
     "metadata.deletionGracePeriodSeconds",
     "metadata.clusterName",
 ];

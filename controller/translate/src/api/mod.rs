@@ -83,6 +83,11 @@ pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 /// The group of our own kinds.
 pub const OWN_GROUP: &str = "gateway-system.io";
 
+/// The kind of classes of Gateways.
+pub const CLASS_KIND: &str = "GatewayClass";
+/// The kind of what a Gateway is deployed with.
+pub const PARAMETERS_KIND: &str = "GatewayParameters";
+
 /// Reads a `null` as the default: Go writes empty lists and maps so.
 fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

@@ -20,7 +20,7 @@ pub(crate) use grants::Referent;
 use grants::Way;
 pub(crate) use ground::Ground;
 
-use crate::api::{GatewayAddress, Namespace, Secret};
+use crate::api::{CLASS_KIND, GatewayAddress, Namespace, PARAMETERS_KIND, Secret};
 use crate::options::{Options, Place};
 use crate::problem::Problem;
 use crate::store::Kept;
@@ -146,6 +146,21 @@ impl<'a> Reader<'a> {
             Place::Cluster { assigned, .. } => assigned.get(gateway).map_or(&[], Vec::as_slice),
             Place::Machine { .. } => &[],
         }
+    }
+
+    /// Whether there are `GatewayParameters` of this name; a machine needs none.
+    pub(crate) fn has_parameters(&self, name: &ObjectName) -> bool {
+        self.ask(Fact::Exists(PARAMETERS_KIND, name.clone()));
+        match &self.ground.options.place {
+            Place::Cluster { parameters, .. } => parameters.contains(name),
+            Place::Machine { .. } => true,
+        }
+    }
+
+    /// Whether Gateways of this class are ours.
+    pub(crate) fn is_our_class(&self, class: &str) -> bool {
+        self.ask(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));
+        self.ground.options.classes.contains(class)
     }
 
     /// What a `Backend` comes to.

@@ -8,9 +8,8 @@ use super::address::Addresses;
 use super::allowed::Allowed;
 use super::frontend::ClientValidation;
 use super::tls;
-use crate::api::{self, OWN_GROUP};
+use crate::api::{self, OWN_GROUP, PARAMETERS_KIND};
 use crate::expiry::Expiries;
-use crate::options::Place;
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Reader;
@@ -128,13 +127,7 @@ fn check_parameters(
     let Some(reference) = parameters_ref(object) else {
         return Ok(());
     };
-    let known = match &reader.options().place {
-        Place::Machine { .. } => true,
-        Place::Cluster { parameters, .. } => {
-            parameters.contains(&ObjectName::new(&name.namespace, &reference.name))
-        }
-    };
-    if known {
+    if reader.has_parameters(&ObjectName::new(&name.namespace, &reference.name)) {
         Ok(())
     } else {
         Err(invalid_parameters(format!(
@@ -148,5 +141,3 @@ fn invalid_parameters(message: String) -> Problem {
     let field = "spec.infrastructure.parametersRef";
     Problem::new(Reason::InvalidParameters, field, message)
 }
-
-const PARAMETERS_KIND: &str = "GatewayParameters";

@@ -1,12 +1,17 @@
 //! The status of one object, whatever its kind.
 
-use super::{BackendStatus, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus, Statuses};
+use super::{
+    BackendStatus, GatewayClassStatus, GatewayStatus, ListenerSetStatus, PolicyStatus, RouteStatus,
+    Statuses,
+};
 use crate::api::{self, Resource as _};
 use crate::store::ObjectRef;
 
 /// The status of an object: what `status` of its JSON form is to say, our own entries of it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Status {
+    /// Of a GatewayClass; it depends on nothing but the class, so it is no part of [`Statuses`].
+    GatewayClass(GatewayClassStatus),
     /// Of a Gateway.
     Gateway(GatewayStatus),
     /// Of a ListenerSet.
@@ -70,6 +75,7 @@ impl Statuses {
             Some(Status::Policy(status)) => {
                 self.backend_tls_policies.insert(name.clone(), status);
             }
+            Some(Status::GatewayClass(_)) => {}
             None => self.remove(object),
         }
     }

@@ -52,6 +52,7 @@ impl Status {
             Self::Route(status) => of_route(object, status),
             Self::Backend(status) => among(object, None, &status.conditions).collect(),
             Self::Policy(status) => of_policy(object, status),
+            Self::GatewayClass(_) => Vec::new(),
         }
     }
 }

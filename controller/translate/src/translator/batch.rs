@@ -19,6 +19,10 @@ pub enum Event {
     MachineAddresses(BTreeSet<IpAddr>),
     /// The addresses that the cluster assigned to a Gateway, all of them.
     AssignedAddresses(ObjectName, Vec<GatewayAddress>),
+    /// Whether there is a `GatewayParameters` object of this name.
+    Parameters(ObjectName, bool),
+    /// Whether there is a GatewayClass of this name that is ours.
+    Class(String, bool),
     /// Every source has told all that it has. Nothing comes out of a translator before.
     Synced,
 }

@@ -48,8 +48,12 @@ mod units;
 pub use batch::{Batch, Event};
 pub use delta::{Delta, ViewChange};
 
-use jiff::Timestamp;
+use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+use xds::model::ObjectName;
+
+use crate::api::{CLASS_KIND, PARAMETERS_KIND};
 use crate::options::{Options, Place};
 use crate::reader::{Fact, Ground};
 use crate::store::{Object, Store};
@@ -157,6 +161,19 @@ impl Translator {
                     self.changed(&[Fact::AssignedAddresses(gateway)], None);
                 }
             }
+            Event::Parameters(name, exists) => {
+                if let Place::Cluster { parameters, .. } = &mut ground.options.place
+                    && include(parameters, name.clone(), exists)
+                {
+                    self.changed(&[Fact::Exists(PARAMETERS_KIND, name)], None);
+                }
+            }
+            Event::Class(name, is_ours) => {
+                if include(&mut ground.options.classes, name.clone(), is_ours) {
+                    let name = ObjectName::new("", &name);
+                    self.changed(&[Fact::Exists(CLASS_KIND, name)], None);
+                }
+            }
             Event::Synced => self.synced = true,
         }
     }
@@ -197,6 +214,15 @@ impl Translator {
                 self.roster.mark(unit, stratum);
             }
         }
+    }
+}
+
+/// Has a set include something, or not. Returns whether that is a change.
+fn include<T: Ord>(set: &mut BTreeSet<T>, item: T, is_in: bool) -> bool {
+    if is_in {
+        set.insert(item)
+    } else {
+        set.remove(&item)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::api::{
 };
 
 impl Admissible for BackendTlsPolicy {
+    const ALSO: &'static [&'static str] = &["v1alpha3"];
     const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
 
     fn check(&self, check: &mut Check) {

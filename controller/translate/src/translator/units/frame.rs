@@ -18,8 +18,7 @@ impl Unit for FrameUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Frame> {
         let object = reader.object::<api::Gateway>(&self.0)?;
-        let classes = &reader.options().classes;
-        let ours = classes.contains(&object.spec.gateway_class_name);
+        let ours = reader.is_our_class(&object.spec.gateway_class_name);
         ours.then(|| Frame::resolve(reader, &self.0, object))
     }
 

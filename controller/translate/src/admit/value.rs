@@ -1,0 +1,172 @@
+//! One object as a watch of an API server gives it. The server has judged it by the definitions that
+//! are installed, which may be newer or older than ours, so fields that are unknown here only warn.
+
+use serde_json::{Map, Value};
+
+use super::finding::{Finding, Remark};
+use super::kinds::{KINDS, Kind};
+use super::object::{self, Outcome};
+use super::unknown_fields::UnknownFields;
+use crate::store::{Object, ObjectRef};
+
+/// What became of one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AdmittedValue {
+    /// Which object it is; `None` where it has no valid name.
+    pub reference: Option<ObjectRef>,
+    /// The object, where it is admitted.
+    pub object: Option<Object>,
+    /// What holds in the place of a refused object that has no earlier version: nothing, unless its
+    /// absence would let someone in.
+    pub stand_in: Option<Object>,
+    /// What there is to say of it. The object is refused where one of them is an error. They name no
+    /// file.
+    pub findings: Vec<Finding>,
+}
+
+/// A kind that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KindInfo {
+    /// Its API group; empty for the core group.
+    pub group: &'static str,
+    /// Its name.
+    pub kind: &'static str,
+    /// Its versions that are read, the best first.
+    pub versions: Vec<&'static str>,
+}
+
+/// Every kind that is read.
+pub fn kinds() -> impl Iterator<Item = KindInfo> {
+    KINDS.iter().map(|kind| KindInfo {
+        group: kind.group,
+        kind: kind.name,
+        versions: std::iter::once(kind.version)
+            .chain(kind.also.iter().copied())
+            .collect(),
+    })
+}
+
+/// Reads one object of a kind. Its `apiVersion`, `kind` and `status` are not looked at: the lists of
+/// an API server leave out the first two. `None` if the kind is not read.
+#[must_use]
+pub fn admit_value(group: &str, kind: &str, value: Map<String, Value>) -> Option<AdmittedValue> {
+    let is_meant = |it: &&Kind| it.group == group && it.name == kind;
+    let kind = KINDS.iter().find(is_meant)?;
+    let admitted = match object::read_as(kind, value, UnknownFields::Warn) {
+        Outcome::Read {
+            reference,
+            object,
+            stand_in,
+            remarks,
+        } => AdmittedValue {
+            findings: findings(Some(&reference), remarks),
+            reference: Some(reference),
+            object,
+            stand_in,
+        },
+        Outcome::Unidentified { remarks } => AdmittedValue {
+            reference: None,
+            object: None,
+            stand_in: None,
+            findings: findings(None, remarks),
+        },
+        Outcome::PassedOver { .. } => return None,
+    };
+    Some(admitted)
+}
+
+fn findings(object: Option<&ObjectRef>, remarks: Vec<Remark>) -> Vec<Finding> {
+    let finding = |remark: Remark| Finding {
+        severity: remark.severity,
+        file: String::new(),
+        line: 0,
+        object: object.cloned(),
+        field: (!remark.path.is_root()).then(|| remark.path.to_string()),
+        reason: remark.reason,
+        text: remark.text,
+    };
+    remarks.into_iter().map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::admit::{Severity, Source, admit};
+
+    fn admitted(group: &str, kind: &str, value: Value) -> AdmittedValue {
+        let Value::Object(fields) = value else {
+            panic!("an object is meant")
+        };
+        admit_value(group, kind, fields).expect("a kind that is read")
+    }
+
+    const GATEWAY_API: &str = "gateway.networking.k8s.io";
+
+    #[test]
+    fn a_watched_object_is_what_the_same_file_is() {
+        let file = "
+            apiVersion: gateway.networking.k8s.io/v1
+            kind: HTTPRoute
+            metadata: {name: a, namespace: b}
+            spec: {parentRefs: [{name: g}], rules: [{backendRefs: [{name: s, port: 80}]}]}";
+        let from_file = admit(&[Source::new("a.yaml", file)]).objects.remove(0).0;
+        let watched = json!({
+            "metadata": {"name": "a", "namespace": "b", "resourceVersion": "7"},
+            "spec": {"parentRefs": [{"name": "g"}], "rules": [{"backendRefs": [{"name": "s", "port": 80}]}]},
+            "status": {"parents": [{"anything": 1}]},
+        });
+        let admitted = admitted(GATEWAY_API, "HTTPRoute", watched);
+        assert_eq!(admitted.object, Some(from_file));
+        assert_eq!(admitted.findings, []);
+    }
+
+    #[test]
+    fn a_write_of_a_status_leaves_the_object_equal() {
+        let version = |version: &str| {
+            json!({
+                "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": version},
+                "spec": {"gatewayClassName": "gateway", "listeners": [{"name": "a", "port": 80, "protocol": "HTTP"}]},
+                "status": {"written": version},
+            })
+        };
+        let read = |it| admitted(GATEWAY_API, "Gateway", version(it)).object;
+        let object = read("1");
+        assert_eq!(
+            object.as_ref().map(|it| it.metadata().uid.as_str()),
+            Some("u")
+        );
+        assert_eq!(object, read("2"));
+    }
+
+    #[test]
+    fn fields_of_newer_definitions_warn() {
+        let value = json!({
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"gatewayClassName": "gateway", "hovering": true, "listeners": [{"name": "a", "port": 80, "protocol": "HTTP"}]},
+        });
+        let admitted = admitted(GATEWAY_API, "Gateway", value);
+        assert!(admitted.object.is_some());
+        let severities: Vec<Severity> = admitted.findings.iter().map(|it| it.severity).collect();
+        assert_eq!(severities, [Severity::Warning]);
+        assert_eq!(admitted.findings[0].field.as_deref(), Some("spec.hovering"));
+    }
+
+    #[test]
+    fn a_refused_policy_about_tokens_has_a_stand_in() {
+        let value = json!({
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"targetRefs": [], "jwt": 5},
+        });
+        let admitted = admitted("gateway-system.io", "TrafficPolicy", value);
+        assert!(admitted.object.is_none() && admitted.stand_in.is_some());
+    }
+
+    #[test]
+    fn an_object_without_a_name_is_refused() {
+        let admitted = admitted("", "Service", json!({"metadata": {}}));
+        assert_eq!(admitted.reference, None);
+        assert_eq!(admitted.findings[0].severity, Severity::Error);
+    }
+}
