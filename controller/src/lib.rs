@@ -16,9 +16,15 @@
 pub mod args;
 pub mod board;
 pub mod context;
+pub mod election;
+pub mod gateway_class;
+pub mod health;
 pub mod leadership;
 pub mod log;
 pub mod metrics;
 pub mod outputs;
 pub mod selectors;
+pub mod server;
 pub mod stopping;
+pub mod translation;
+pub mod watch;

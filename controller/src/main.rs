@@ -2,19 +2,29 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use controller::args::{Cli, Command, RunArgs};
 use controller::context::Context;
-use controller::leadership::Leadership;
-use controller::log;
+use controller::election::Candidate;
+use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
+use controller::server::{self, Answer, Handler};
 use controller::stopping::Stopping;
-use kube::Client;
+use controller::translation::Translation;
+use controller::watch::{Kinds, Readiness, Supervisor};
+use controller::{gateway_class, health, log};
+use http::StatusCode;
+use jiff::Timestamp;
+use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing::info;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+use translate::Options;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -32,34 +42,154 @@ fn main() -> ExitCode {
 
 fn start(args: RunArgs) -> Result<()> {
     log::start(&args.log_level, args.log_format)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = { runtime }.enable_all().build();
-    runtime.context("no threads")?.block_on(serve(args))
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let result = runtime.block_on(serve(args));
+    runtime.shutdown_timeout(GRACE);
+    result
 }
 
 async fn serve(args: RunArgs) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
-    let client = Client::try_default().await;
     let (stop, stopping) = Stopping::new();
-    let (_election, leadership) = Leadership::new();
+    let (election, leadership) = Leadership::new();
+    let config = Config::infer().await;
+    let config = config.context("no API server: run in a cluster, or set KUBECONFIG")?;
     let context = Context {
-        client: client.context("no API server: run in a cluster, or set KUBECONFIG")?,
+        client: client(config.clone(), Retries::ByClient)?,
         args: Arc::new(args),
         outputs: Arc::new(Outputs::default()),
         leadership,
         stopping,
         metrics: Metrics::default(),
     };
+    let class = &context.args.gateway_class;
     info!(
-        class = context.args.gateway_class,
+        class,
+        version = env!("CARGO_PKG_VERSION"),
         "the controller is starting"
     );
+    let mut tasks = JoinSet::new();
+    start_reading(&context, &mut tasks).await?;
+    start_election(&context, config, election, &mut tasks)?;
+    tasks.spawn(gateway_class::run(context.clone()));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     info!("the controller is shutting down");
     stop.stop();
+    let ended = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, ended).await.is_err() {
+        warn!("some tasks did not end within {} s", GRACE.as_secs());
+    }
     Ok(())
 }
+
+/// Starts all that every replica does: watches, translation, health and metrics.
+async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()> {
+    let Context {
+        args,
+        outputs,
+        metrics,
+        ..
+    } = context;
+    let kinds = Kinds::default();
+    let readiness = Readiness::new(kinds.clone());
+    let probes = health::handler(readiness.clone(), Arc::clone(outputs));
+    let mut servers = vec![(args.health_address, probes, "--health-address")];
+    servers.push((args.metrics_address, scrapes(metrics), "--metrics-address"));
+    for (address, handler, flag) in servers {
+        let listener = server::listen(address).await;
+        let listener = listener.with_context(|| format!("cannot listen on {flag} {address}"))?;
+        until_stopped(context, tasks, server::serve(listener, handler));
+    }
+    let options = Options {
+        classes: [].into(),
+        controller_name: args.controller_name.clone(),
+        ..Options::cluster()
+    };
+    let outputs = Arc::clone(outputs);
+    let translation = Translation::new(options, kinds, outputs, metrics, Timestamp::now);
+    let (sender, changes) = mpsc::channel(CHANGES);
+    let selectors = args.discovery_namespace_selectors.clone();
+    let watches = Supervisor::start(&context.client, selectors, &sender, &readiness, metrics);
+    until_stopped(context, tasks, watches.run());
+    until_stopped(context, tasks, translation.run(changes));
+    Ok(())
+}
+
+fn start_election(
+    context: &Context,
+    config: Config,
+    election: Election,
+    tasks: &mut JoinSet<()>,
+) -> Result<()> {
+    let leadership = context.leadership.clone();
+    context.metrics.register_leader(leadership);
+    let args = &context.args;
+    if args.leader_election {
+        let client = client(config, Retries::Never)?;
+        let candidate = Candidate::new(client, &args.namespace, &args.pod_name, election);
+        tasks.spawn(candidate.run(context.stopping.clone()));
+    } else {
+        let mut stopping = context.stopping.clone();
+        tasks.spawn(async move {
+            election.set(true);
+            stopping.stopped().await;
+            election.set(false);
+        });
+    }
+    Ok(())
+}
+
+/// Runs a task that has nothing to finish.
+fn until_stopped(
+    context: &Context,
+    tasks: &mut JoinSet<()>,
+    task: impl Future<Output = ()> + Send + 'static,
+) {
+    let mut stopping = context.stopping.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = stopping.stopped() => {}
+            () = task => {}
+        }
+    });
+}
+
+fn scrapes(metrics: &Metrics) -> Arc<Handler> {
+    let metrics = metrics.clone();
+    Arc::new(move |path| {
+        (path == "/metrics").then(|| Answer {
+            status: StatusCode::OK,
+            content_type: Metrics::CONTENT_TYPE,
+            body: metrics.text(),
+        })
+    })
+}
+
+/// Whether a client repeats requests that an API server refused for a while.
+#[derive(Clone, Copy)]
+enum Retries {
+    ByClient,
+    Never,
+}
+
+fn client(mut config: Config, retries: Retries) -> Result<Client> {
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.default_retry = matches!(retries, Retries::ByClient);
+    Client::try_from(config).context("the configuration of the API server is not usable")
+}
+
+/// How long a connection to the API server may be silent, lists included. A watch ends by itself
+/// before.
+const READ_TIMEOUT: Duration = Duration::from_secs(75);
+/// Changes on their way to translation; watches wait where it is behind.
+const CHANGES: usize = 4096;
+/// How long the end takes at most.
+const GRACE: Duration = Duration::from_secs(5);

@@ -2,8 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+
+use crate::leadership::Leadership;
 
 /// Where metrics are registered. A clone refers to the same.
 #[derive(Debug, Clone)]
@@ -17,6 +23,17 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// `content-type` of [`Metrics::text`].
+    pub const CONTENT_TYPE: &'static str =
+        "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// Registers whether this replica is the leader.
+    pub fn register_leader(&self, leadership: Leadership) {
+        self.register(|registry| {
+            registry.register_collector(Box::new(Leader(leadership)));
+        });
+    }
+
     /// Registers metrics. Names begin with `gateway_controller_` by themselves, and counters end with
     /// `_total`.
     pub fn register(&self, register: impl FnOnce(&mut Registry)) {
@@ -33,5 +50,18 @@ impl Metrics {
             // A String takes whatever is written.
             Err(std::fmt::Error) => String::new(),
         }
+    }
+}
+
+/// 1 on the leader.
+#[derive(Debug)]
+struct Leader(Leadership);
+
+impl Collector for Leader {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let gauge = ConstGauge::new(i64::from(self.0.is_leader()));
+        let help = "1 on the replica that is the leader";
+        let encoder = encoder.encode_descriptor("leader", help, None, MetricType::Gauge)?;
+        gauge.encode(encoder)
     }
 }

@@ -20,8 +20,14 @@ pub struct Outputs {
     pub published: Published,
     /// What statuses should say, our own entries of them: from translation to the status writer.
     pub statuses: Board<ObjectRef, Arc<Status>>,
+    /// Whether translation has handed over the first complete result. Until then, an object without a
+    /// status is one that nobody has judged yet.
+    pub translated: watch::Sender<bool>,
     /// What stands in the cluster, of objects that have a status: from the watches to the status writer.
     pub observed: Board<ObjectRef, Arc<Observed>>,
+    /// Objects that are refused because they are invalid, and why: from the watches to the status writer.
+    /// Their last valid version, if there was one, stays in force.
+    pub invalid: Board<ObjectRef, Arc<str>>,
     /// What each Gateway is to run on: from translation to the deployer.
     pub infrastructure: Board<ObjectName, Arc<Infrastructure>>,
     /// `spec` of each `GatewayParameters` object: from the watches to the deployer.

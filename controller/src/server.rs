@@ -1,0 +1,118 @@
+//! Small HTTP/1 servers: health and metrics.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+/// What a server answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Status.
+    pub status: StatusCode,
+    /// `content-type`.
+    pub content_type: &'static str,
+    /// Body.
+    pub body: String,
+}
+
+impl Answer {
+    /// Plain text, which gets an end of line.
+    #[must_use]
+    pub fn text(status: StatusCode, text: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: format!("{text}\n"),
+        }
+    }
+}
+
+/// Answers a GET of a path; `None` where there is nothing at it.
+pub type Handler = dyn Fn(&str) -> Option<Answer> + Send + Sync;
+
+/// Listens.
+///
+/// # Errors
+/// The address cannot be listened on.
+pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// Serves, without end.
+pub async fn serve(listener: TcpListener, handler: Arc<Handler>) {
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let handler = Arc::clone(&handler);
+                tokio::spawn(async move {
+                    serve_connection(stream, handler).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Such as too many open files: others may be closed meanwhile.
+                debug!("a connection could not be accepted: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, handler: Arc<Handler>) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = answer(&request, &*handler);
+        async move { Ok::<_, Infallible>(response(answer)) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Ok(Err(error)) = tokio::time::timeout(LONGEST, connection).await {
+        debug!("a connection failed: {error}");
+    }
+}
+
+fn answer(request: &Request<Incoming>, handler: &Handler) -> Answer {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Answer::text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed");
+    }
+    let found = handler(request.uri().path());
+    found.unwrap_or_else(|| Answer::text(StatusCode::NOT_FOUND, "no such path"))
+}
+
+fn response(answer: Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(answer.body)));
+    *response.status_mut() = answer.status;
+    let content_type = HeaderValue::from_static(answer.content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+/// Connections of one server at a time: probes and scrapers are few.
+const CONNECTIONS: usize = 64;
+/// How long a head may take to arrive, which is also how long a connection may be idle.
+const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a connection lives, so that none is held for ever.
+const LONGEST: Duration = Duration::from_hours(1);
+/// Bytes of a request's head.
+const BUFFER: usize = 16 << 10;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,178 @@
+//! From changes of objects to what is published: one task, which owns the translator.
+//!
+//! A change is translated at once while it is quiet. While changes keep coming they are gathered
+//! ([`pace`]), so that the time spent on them is bounded whatever their number. Nothing is handed out
+//! before every watch has told all objects: half of a configuration would be a wrong one.
+
+mod intake;
+mod measures;
+mod pace;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+use tracing::info;
+use translate::{Batch, Delta, Event, Options, Translator};
+use xds::delta::{Encoded, Member, Publication};
+use xds::model::ObjectName;
+
+use self::intake::Intake;
+use self::measures::Measures;
+use self::pace::Pace;
+use crate::metrics::Metrics;
+use crate::outputs::Outputs;
+use crate::watch::{Change, Kinds};
+
+/// The task that translates.
+pub struct Translation {
+    translator: Translator,
+    intake: Intake,
+    outputs: Arc<Outputs>,
+    measures: Measures,
+    pace: Pace,
+    clock: fn() -> Timestamp,
+    /// When a translation is due although nothing changes.
+    wake_at: Option<Instant>,
+    /// When the first of the changes that wait was received.
+    oldest: Option<Instant>,
+}
+
+impl Translation {
+    /// Begins without objects. `clock` tells the time by which certificates expire.
+    #[must_use]
+    pub fn new(
+        options: Options,
+        kinds: Kinds,
+        outputs: Arc<Outputs>,
+        metrics: &Metrics,
+        clock: fn() -> Timestamp,
+    ) -> Self {
+        let controller_name = options.controller_name.clone();
+        Self {
+            intake: Intake::new(kinds, controller_name, Arc::clone(&outputs)),
+            translator: Translator::new(options),
+            outputs,
+            measures: Measures::register(metrics),
+            pace: Pace::default(),
+            clock,
+            wake_at: None,
+            oldest: None,
+        }
+    }
+
+    /// Translates until the watches are gone.
+    pub async fn run(mut self, mut changes: mpsc::Receiver<Change>) {
+        let mut waiting = Vec::new();
+        let mut batch = Batch::new();
+        loop {
+            let far = Instant::now() + Duration::from_hours(24);
+            tokio::select! {
+                count = changes.recv_many(&mut waiting, AT_ONCE) => if count == 0 { return },
+                gateways = self.outputs.addresses.changed() => self.assign(gateways, &mut batch),
+                () = sleep_until(self.wake_at.unwrap_or(far)) => {}
+            }
+            if let Some(until) = self.pace.gather_until() {
+                sleep_until(until).await;
+            }
+            while waiting.len() < IN_A_BATCH
+                && let Ok(change) = changes.try_recv()
+            {
+                waiting.push(change);
+            }
+            for change in waiting.drain(..) {
+                self.oldest.get_or_insert(change.received);
+                self.intake
+                    .take(change, self.translator.store(), &mut batch);
+            }
+            let gateways = self.outputs.addresses.take_changed();
+            self.assign(gateways, &mut batch);
+            self.pass(std::mem::take(&mut batch));
+            // Others have their turn, where changes come without end.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn assign(&self, gateways: impl IntoIterator<Item = ObjectName>, batch: &mut Batch) {
+        for gateway in gateways {
+            let addresses = self.outputs.addresses.get(&gateway).unwrap_or_default();
+            batch.push(Event::AssignedAddresses(gateway, addresses));
+        }
+    }
+
+    /// Translates a batch, and hands out what it changes.
+    fn pass(&mut self, mut batch: Batch) {
+        let started = Instant::now();
+        let is_first = self.intake.complete();
+        if is_first {
+            batch.push(Event::Synced);
+        }
+        let events = batch.len();
+        let now = (self.clock)();
+        let delta = self.translator.apply(batch, now);
+        if !self.intake.is_complete() {
+            return;
+        }
+        self.wake_at = delta.wake_at.map(|at| started + until(now, at));
+        let translated = Instant::now();
+        if is_first {
+            info!(
+                resources = delta.resources.len(),
+                "all watches are synced: publishing"
+            );
+        }
+        if is_first || !delta.is_empty() {
+            self.hand_out(delta);
+        }
+        if is_first {
+            self.outputs.translated.send_replace(true);
+        }
+        let ended = Instant::now();
+        self.pace.passed(ended, ended - started);
+        self.measures
+            .pass(events, translated - started, ended - translated);
+        if let Some(oldest) = self.oldest.take() {
+            self.measures.lag(ended - oldest);
+        }
+    }
+
+    fn hand_out(&self, delta: Delta) {
+        let statuses = delta.statuses.into_iter();
+        let statuses = statuses.map(|(object, status)| (object, status.map(Arc::new)));
+        let infrastructure = delta.infrastructure.into_iter();
+        let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
+        let resources = delta.resources.into_iter().map(|(key, resource)| {
+            self.measures.resource(key.kind);
+            let encoded = resource.map(|resource| Arc::new(Encoded::new(&resource)));
+            (key, encoded)
+        });
+        let members = delta.views.into_iter().flat_map(|(gateway, change)| {
+            let joined = change.joined.into_iter().map(|key| (key, Member::Joined));
+            let left = change.left.into_iter().map(|key| (key, Member::Left));
+            let changes = joined.chain(left);
+            changes.map(move |(key, member)| (gateway.clone(), key, member))
+        });
+        self.outputs.published.publish(Publication {
+            resources: resources.collect(),
+            members: members.collect(),
+        });
+        self.outputs.infrastructure.set_all(infrastructure);
+        self.outputs.statuses.set_all(statuses);
+    }
+}
+
+/// How long it is from one time to another. A moment more: what expires at a time is in force at it.
+fn until(now: Timestamp, at: Timestamp) -> Duration {
+    let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
+    wait.saturating_add(Duration::from_millis(1))
+        .min(LONGEST_SLEEP)
+}
+
+/// Changes that are taken from the channel at once.
+const AT_ONCE: usize = 1024;
+/// Changes that are translated at once: a flood of them must not keep what came first.
+const IN_A_BATCH: usize = 100_000;
+/// The clock may be set meanwhile.
+const LONGEST_SLEEP: Duration = Duration::from_hours(1);

@@ -1,0 +1,55 @@
+//! When to translate: at once while it is quiet, in batches while changes keep coming.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The pace of translation.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Before this, changes are gathered.
+    next: Option<Instant>,
+}
+
+impl Pace {
+    /// Notes the end of a pass, and how long it took.
+    pub(super) fn passed(&mut self, ended: Instant, took: Duration) {
+        self.next = Some(ended + (took * 3).clamp(SHORTEST, LONGEST));
+    }
+
+    /// Until when changes are gathered before the next pass. `None`: there is nothing to wait for.
+    pub(super) fn gather_until(&self) -> Option<Instant> {
+        self.next.filter(|next| *next > Instant::now())
+    }
+}
+
+/// Between passes under a load of changes: events of one `kubectl apply` come within this.
+const SHORTEST: Duration = Duration::from_millis(2);
+/// How long a change waits for others at most.
+const LONGEST: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_change_after_a_quiet_time_does_not_wait() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.gather_until(), None);
+        let now = Instant::now();
+        pace.passed(now, Duration::from_millis(10));
+        assert_eq!(pace.gather_until(), Some(now + Duration::from_millis(30)));
+        tokio::time::advance(Duration::from_millis(30)).await;
+        assert_eq!(pace.gather_until(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_are_bounded_both_ways() {
+        let mut pace = Pace::default();
+        let now = Instant::now();
+        pace.passed(now, Duration::ZERO);
+        assert_eq!(pace.gather_until(), Some(now + SHORTEST));
+        pace.passed(now, Duration::from_secs(9));
+        assert_eq!(pace.gather_until(), Some(now + LONGEST));
+    }
+}

@@ -1,0 +1,84 @@
+//! From what the API server sent to what is translated.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tracing::debug;
+use translate::admit::{self, AdmittedValue, Severity};
+
+use super::change::Content;
+use super::kinds::{Reading, WatchedKind};
+use super::raw::Raw;
+use crate::outputs::Observed;
+
+/// Reads an object of a kind. `None` if it cannot be told which object it is: an API server sends none
+/// like it.
+pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Option<Content> {
+    if kind.reading == Reading::Parameters {
+        let spec = raw.fields.remove("spec").unwrap_or_default();
+        return Some(Content::Parameters(Arc::new(spec)));
+    }
+    let status = raw.fields.remove("status");
+    if kind.reading == Reading::Class {
+        let name = raw
+            .fields
+            .get("spec")
+            .and_then(|spec| spec.get("controllerName"));
+        return Some(Content::Class {
+            controller_name: name.and_then(Value::as_str).unwrap_or_default().to_owned(),
+            observed: Arc::new(observe(&raw, status.as_ref(), api_version)),
+        });
+    }
+    let observed = (kind.reading == Reading::ObjectAndStatus)
+        .then(|| Arc::new(observe(&raw, status.as_ref(), api_version)));
+    let admitted = admit::admit_value(kind.group, kind.kind, raw.fields)?;
+    let AdmittedValue {
+        reference,
+        object,
+        stand_in,
+        findings,
+    } = admitted;
+    let reference = reference?;
+    match object {
+        Some(object) => {
+            for finding in findings {
+                debug!(
+                    "{reference} {}: {}",
+                    finding.field.unwrap_or_default(),
+                    finding.text
+                );
+            }
+            Some(Content::Valid { object, observed })
+        }
+        None => Some(Content::Invalid {
+            why: why(&findings).into(),
+            reference,
+            stand_in,
+            observed,
+        }),
+    }
+}
+
+fn observe(raw: &Raw, status: Option<&Value>, api_version: &str) -> Observed {
+    let metadata = raw.metadata();
+    let generation = metadata.and_then(|it| it.get("generation"));
+    let deletion = metadata.and_then(|it| it.get("deletionTimestamp"));
+    Observed {
+        uid: raw.text("uid").to_owned(),
+        resource_version: raw.text("resourceVersion").to_owned(),
+        generation: generation.and_then(Value::as_i64).unwrap_or_default(),
+        api_version: api_version.to_owned(),
+        is_deleted: deletion.is_some_and(|it| !it.is_null()),
+        status: status.map(Value::to_string).unwrap_or_default().into(),
+    }
+}
+
+/// The errors among findings, as a message: where, and what to do.
+fn why(findings: &[admit::Finding]) -> String {
+    let errors = findings.iter().filter(|it| it.severity == Severity::Error);
+    let texts = errors.map(|finding| match &finding.field {
+        Some(field) => format!("{field}: {}", finding.text),
+        None => finding.text.clone(),
+    });
+    texts.collect::<Vec<_>>().join("; ")
+}

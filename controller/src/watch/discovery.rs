@@ -1,0 +1,73 @@
+//! Which kinds the API server serves, and in which version.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
+use kube::Client;
+use kube::core::{ApiResource, GroupVersionKind};
+
+use super::kinds::{KindId, Kinds, WatchedKind};
+
+/// The kinds that are served, each in the best version that is read.
+pub(super) type Served = BTreeMap<KindId, ApiResource>;
+
+/// The kinds that every API server serves.
+pub(super) fn built_in(kinds: &Kinds) -> Served {
+    let built_in = kinds.iter().filter(|kind| kind.is_built_in());
+    let resource = |kind: &WatchedKind| {
+        let version = kind.versions.first()?;
+        let gvk = GroupVersionKind::gvk(kind.group, version, kind.kind);
+        Some((kind.id, ApiResource::from_gvk(&gvk)))
+    };
+    built_in.filter_map(|kind| resource(kind)).collect()
+}
+
+/// Asks the API server for the others.
+///
+/// # Errors
+/// It cannot be asked. A kind that it does not serve is no error.
+pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Served> {
+    let others = kinds.iter().filter(|kind| !kind.is_built_in());
+    let others: Vec<_> = others.collect();
+    let wanted: BTreeSet<(&str, &str)> = others
+        .iter()
+        .flat_map(|kind| kind.versions.iter().map(|version| (kind.group, *version)))
+        .collect();
+    let mut resources: BTreeMap<(&str, &str), Vec<APIResource>> = BTreeMap::new();
+    for group in client.list_api_groups().await?.groups {
+        for version in &group.versions {
+            let mut wanted = wanted.iter();
+            let key = wanted.find(|it| **it == (group.name.as_str(), version.version.as_str()));
+            let Some(key) = key else { continue };
+            let listed = match client
+                .list_api_group_resources(&version.group_version)
+                .await
+            {
+                Ok(list) => list.resources,
+                // Its last definition was removed meanwhile.
+                Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            resources.insert(*key, listed);
+        }
+    }
+    let best = others.into_iter().filter_map(|kind| {
+        let versions = kind.versions.iter();
+        let mut served = versions.filter_map(|version| {
+            let listed = resources.get(&(kind.group, *version))?;
+            let resource = listed
+                .iter()
+                .find(|it| it.kind == kind.kind && is_watched(it))?;
+            let gvk = GroupVersionKind::gvk(kind.group, version, kind.kind);
+            Some(ApiResource::from_gvk_with_plural(&gvk, &resource.name))
+        });
+        Some((kind.id, served.next()?))
+    });
+    Ok(best.collect())
+}
+
+/// Whether it is the kind itself, and not a part such as `status`.
+fn is_watched(resource: &APIResource) -> bool {
+    let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
+    !resource.name.contains('/') && can("list") && can("watch")
+}

@@ -1,0 +1,369 @@
+//! The watch of one kind, for as long as the process lives.
+//!
+//! `kube`'s watcher lists and watches, and starts again from where it was. What it cannot know is here:
+//! which objects are gone when a list does not have them any more, which namespaces are read, and what
+//! an error means.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::StreamExt as _;
+use kube::core::ApiResource;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tracing::{info, warn};
+use xds::model::ObjectName;
+
+use super::admission;
+use super::backoff::Backoff;
+use super::change::{Change, Content, What};
+use super::kinds::{Need, WatchedKind};
+use super::measures::Measures;
+use super::raw::Raw;
+use super::readiness::{Readiness, State};
+use super::scope::{Scope, Scopes, Selection};
+
+/// How a kind is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Service {
+    /// The API server has not been asked yet.
+    Unknown,
+    /// It is not.
+    Absent,
+    /// Like this.
+    Served(ApiResource),
+}
+
+/// The watch of one kind.
+pub(super) struct Follower {
+    pub(super) kind: Arc<WatchedKind>,
+    pub(super) client: Client,
+    pub(super) service: watch::Receiver<Service>,
+    /// Asks for another discovery.
+    pub(super) rediscover: Arc<Notify>,
+    pub(super) scopes: Scopes,
+    /// For the watch of namespaces, which decides on the scope of the others.
+    pub(super) selection: Option<Selection>,
+    pub(super) changes: mpsc::Sender<Change>,
+    pub(super) readiness: Readiness,
+    pub(super) measures: Measures,
+    pub(super) progress: Progress,
+}
+
+/// How far a watch is.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Objects that were told.
+    known: HashSet<ObjectName>,
+    /// Those of them that are refused.
+    invalid: HashSet<ObjectName>,
+    /// What a list that is under way has had so far.
+    listed: Option<HashSet<ObjectName>>,
+    scope: Option<Scope>,
+    backoff: Backoff,
+    /// Until when nothing is asked for, after an error.
+    paused_until: Option<Instant>,
+    /// When to list again, for namespaces that came to be selected.
+    relist_at: Option<Instant>,
+    last_error: Option<String>,
+}
+
+/// The receiver of changes is gone: the process ends.
+#[derive(Debug)]
+pub(super) struct Closed;
+
+/// Whether a watch goes on, or begins anew.
+enum Next {
+    GoOn,
+    BeginAnew,
+}
+
+impl Follower {
+    /// Follows the kind until nobody wants changes any more.
+    pub(super) async fn run(mut self) {
+        while self.follow_as_served().await.is_ok() {}
+    }
+
+    async fn follow_as_served(&mut self) -> Result<(), Closed> {
+        let service = self.service.borrow_and_update().clone();
+        match service {
+            Service::Unknown => self.service.changed().await.map_err(|_| Closed),
+            Service::Absent => {
+                self.tell_absent().await?;
+                self.service.changed().await.map_err(|_| Closed)
+            }
+            Service::Served(resource) => {
+                if self.kind.is_namespaced() {
+                    let scope = self.scopes.wait_for(Option::is_some).await;
+                    self.progress.scope.clone_from(&*scope.map_err(|_| Closed)?);
+                }
+                self.follow(&resource).await
+            }
+        }
+    }
+
+    async fn tell_absent(&mut self) -> Result<(), Closed> {
+        for name in std::mem::take(&mut self.progress.known) {
+            self.tell(What::Delete(name)).await?;
+        }
+        self.progress.invalid.clear();
+        if self.readiness.set(self.kind.id, State::Absent) {
+            let kind = &self.kind;
+            info!(
+                "{} of group {} is not served here; its watch starts when it is",
+                kind.kind, kind.group
+            );
+        }
+        self.tell(What::Synced).await
+    }
+
+    /// Lists and watches, until the kind is served differently, or a new list is needed.
+    async fn follow(&mut self, resource: &ApiResource) -> Result<(), Closed> {
+        let api = Api::<Raw>::all_with(self.client.clone(), resource);
+        let config = watcher::Config {
+            timeout: Some(WATCH_SECONDS),
+            field_selector: self.kind.field_selector.map(str::to_owned),
+            ..watcher::Config::default()
+        };
+        let mut events = pin!(watcher::watcher(api, config));
+        let started = Instant::now();
+        self.progress.listed = None;
+        self.progress.relist_at = None;
+        loop {
+            let paused = self.progress.paused_until;
+            let relist = self.progress.relist_at;
+            let is_listing = self.progress.listed.is_some();
+            let far = started + Duration::from_hours(24 * 365);
+            let next = tokio::select! {
+                served = self.service.changed() => return served.map_err(|_| Closed),
+                scope = self.scopes.changed() => {
+                    scope.map_err(|_| Closed)?;
+                    self.rescope(started).await?;
+                    Next::GoOn
+                }
+                () = sleep_until(relist.unwrap_or(far)), if !is_listing && relist.is_some() => Next::BeginAnew,
+                () = sleep_until(paused.unwrap_or(far)), if paused.is_some() => {
+                    self.progress.paused_until = None;
+                    Next::GoOn
+                }
+                event = events.next(), if paused.is_none() => match event {
+                    Some(Ok(event)) => self.take(event, resource).await?,
+                    Some(Err(error)) => self.fail(&error).await?,
+                    None => Next::BeginAnew,
+                },
+            };
+            if matches!(next, Next::BeginAnew) {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn take(&mut self, event: Event<Raw>, resource: &ApiResource) -> Result<Next, Closed> {
+        match event {
+            Event::Init => {
+                self.progress.listed = Some(HashSet::new());
+                return Ok(Next::GoOn);
+            }
+            Event::InitApply(raw) => {
+                if let Some(listed) = &mut self.progress.listed {
+                    listed.insert(raw.name());
+                }
+                self.upsert(raw, resource).await?;
+                // The list may yet fail.
+                return Ok(Next::GoOn);
+            }
+            Event::InitDone => self.listed().await?,
+            Event::Apply(raw) => self.upsert(raw, resource).await?,
+            Event::Delete(raw) => self.delete(&raw.name()).await?,
+        }
+        self.progress.backoff.reset();
+        if self.progress.last_error.take().is_some() {
+            info!("the watch of {} works again", self.kind.kind);
+        }
+        self.count();
+        Ok(Next::GoOn)
+    }
+
+    /// The end of a list: what it did not have is gone.
+    async fn listed(&mut self) -> Result<(), Closed> {
+        if let Some(listed) = self.progress.listed.take() {
+            let known = self.progress.known.iter();
+            let gone: Vec<_> = known
+                .filter(|name| !listed.contains(name))
+                .cloned()
+                .collect();
+            for name in gone {
+                self.delete(&name).await?;
+            }
+        }
+        if let Some(selection) = &mut self.selection {
+            selection.complete();
+        }
+        self.measures.list(self.kind.kind);
+        self.readiness.set(self.kind.id, State::Synced);
+        self.tell(What::Synced).await
+    }
+
+    async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), Closed> {
+        let name = raw.name();
+        self.measures.event(self.kind.kind);
+        if self.kind.is_namespaced() && !self.is_in_scope(&name) {
+            return Ok(());
+        }
+        let Some(content) = admission::read(&self.kind, &resource.api_version, raw) else {
+            return Ok(());
+        };
+        match &content {
+            Content::Valid { object, .. } => {
+                self.progress.invalid.remove(&name);
+                if let Some(selection) = &mut self.selection {
+                    selection.upsert(object);
+                }
+            }
+            Content::Invalid { reference, why, .. } => {
+                // Said once: a condition in its status says it for as long as it holds.
+                if self.progress.invalid.insert(name.clone())
+                    && self.progress.invalid.len() <= LOGGED
+                {
+                    warn!("{reference} is refused: {why}");
+                }
+            }
+            Content::Parameters(_) | Content::Class { .. } => {}
+        }
+        self.progress.known.insert(name.clone());
+        self.tell(What::Upsert(name, content)).await
+    }
+
+    async fn delete(&mut self, name: &ObjectName) -> Result<(), Closed> {
+        self.measures.event(self.kind.kind);
+        self.progress.invalid.remove(name);
+        if let Some(selection) = &mut self.selection {
+            selection.delete(name);
+        }
+        if self.progress.known.remove(name) {
+            self.tell(What::Delete(name.clone())).await?;
+        }
+        Ok(())
+    }
+
+    fn is_in_scope(&self, name: &ObjectName) -> bool {
+        let scope = self.progress.scope.as_ref();
+        scope.is_some_and(|scope| scope.contains(&name.namespace))
+    }
+
+    /// Takes in that other namespaces are selected.
+    async fn rescope(&mut self, started: Instant) -> Result<(), Closed> {
+        let scope = self.scopes.borrow_and_update().clone();
+        if !self.kind.is_namespaced() || scope == self.progress.scope {
+            return Ok(());
+        }
+        let old = std::mem::replace(&mut self.progress.scope, scope);
+        let known = self.progress.known.iter();
+        let left: Vec<_> = known
+            .filter(|name| !self.is_in_scope(name))
+            .cloned()
+            .collect();
+        for name in left {
+            self.delete(&name).await?;
+        }
+        let is_wider = match (&old, &self.progress.scope) {
+            (Some(old), Some(new)) => !old.covers(new),
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if is_wider {
+            // What was passed over has to be listed. Many namespaces share one list.
+            let earliest = (started + RELIST_INTERVAL).max(Instant::now());
+            self.progress.relist_at.get_or_insert(earliest);
+        }
+        self.count();
+        Ok(())
+    }
+
+    /// Takes in an error: waits, and says what it means.
+    async fn fail(&mut self, error: &watcher::Error) -> Result<Next, Closed> {
+        // A list that failed begins anew, and so does what it has seen.
+        self.progress.listed = None;
+        let code = code(error);
+        self.measures.error(self.kind.kind, reason(code));
+        let text = describe(error);
+        self.readiness.fail(self.kind.id, &text);
+        if self.progress.last_error.as_ref() != Some(&text) {
+            warn!(
+                "the watch of {} failed and is repeated: {text}",
+                self.kind.kind
+            );
+            self.progress.last_error = Some(text);
+        }
+        self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
+        match code {
+            // Too far behind; what it listed last is of no use.
+            Some(410) => return Ok(Next::BeginAnew),
+            Some(404) => self.rediscover.notify_one(),
+            Some(403) if self.kind.need == Need::Optional && self.progress.known.is_empty() => {
+                self.readiness.set(self.kind.id, State::Forbidden);
+                self.tell(What::Synced).await?;
+            }
+            _ => {}
+        }
+        Ok(Next::GoOn)
+    }
+
+    async fn tell(&self, what: What) -> Result<(), Closed> {
+        let change = Change {
+            kind: self.kind.id,
+            received: Instant::now(),
+            what,
+        };
+        self.changes.send(change).await.map_err(|_| Closed)
+    }
+
+    fn count(&self) {
+        let progress = &self.progress;
+        let (known, invalid) = (progress.known.len(), progress.invalid.len());
+        self.measures.objects(self.kind.kind, known, invalid);
+    }
+}
+
+/// The status code that an API server answered with.
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+fn reason(code: Option<u16>) -> &'static str {
+    match code {
+        Some(403) => "forbidden",
+        Some(404) => "not_found",
+        Some(410) => "gone",
+        Some(429) => "throttled",
+        Some(_) => "api",
+        None => "connection",
+    }
+}
+
+fn describe(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => format!("{} {}", status.code, status.message),
+        other => other.to_string(),
+    }
+}
+
+/// How long one request watches: a connection that is dead is noticed after that.
+const WATCH_SECONDS: u32 = 60;
+/// How far lists for new namespaces are apart.
+const RELIST_INTERVAL: Duration = Duration::from_secs(1);
+/// Refused objects of a kind that are logged one by one.
+const LOGGED: usize = 100;

@@ -1,0 +1,157 @@
+//! The kinds that are watched.
+
+use std::sync::Arc;
+
+use translate::api::{CLASS_KIND, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND};
+use translate::{ObjectRef, admit};
+use xds::model::ObjectName;
+
+/// A kind that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WatchedKind {
+    /// Its number.
+    pub(super) id: KindId,
+    /// Its API group; empty for the core group.
+    pub(super) group: &'static str,
+    /// Its name.
+    pub(super) kind: &'static str,
+    /// Its versions that are read, the best first.
+    pub(super) versions: Vec<&'static str>,
+    /// What it means that its objects may not be read.
+    pub(super) need: Need,
+    /// What is read of its objects.
+    pub(super) reading: Reading,
+    /// Narrows down what the API server sends.
+    pub(super) field_selector: Option<&'static str>,
+}
+
+/// The number of a kind among [`Kinds`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindId(usize);
+
+/// What it means that the objects of a kind may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Nothing is published: without them, what is published would be wrong.
+    Core,
+    /// The same as if it were not served.
+    Optional,
+}
+
+/// What is read of the objects of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// The object, for translation.
+    Object,
+    /// The object, for translation, and what a write to its status needs.
+    ObjectAndStatus,
+    /// `spec` of `GatewayParameters`, for the deployer.
+    Parameters,
+    /// Whose a GatewayClass is.
+    Class,
+}
+
+/// All kinds that are watched.
+#[derive(Debug, Clone)]
+pub struct Kinds(Arc<[Arc<WatchedKind>]>);
+
+impl Default for Kinds {
+    fn default() -> Self {
+        let objects = admit::kinds().map(|kind| WatchedKind {
+            id: KindId(0),
+            group: kind.group,
+            kind: kind.kind,
+            versions: kind.versions,
+            need: need(kind.group, kind.kind),
+            reading: if has_status(kind.group) && kind.kind != "ReferenceGrant" {
+                Reading::ObjectAndStatus
+            } else {
+                Reading::Object
+            },
+            // Helm keeps each release in a Secret, of up to 1 MiB.
+            field_selector: (kind.kind == "Secret").then_some("type!=helm.sh/release.v1"),
+        });
+        let parameters = WatchedKind {
+            id: KindId(0),
+            group: OWN_GROUP,
+            kind: PARAMETERS_KIND,
+            versions: vec!["v1alpha1"],
+            need: Need::Optional,
+            reading: Reading::Parameters,
+            field_selector: None,
+        };
+        let classes = WatchedKind {
+            id: KindId(0),
+            group: GATEWAY_GROUP,
+            kind: CLASS_KIND,
+            versions: vec!["v1", "v1beta1"],
+            need: Need::Core,
+            reading: Reading::Class,
+            field_selector: None,
+        };
+        let all = objects.chain([parameters, classes]).enumerate();
+        let all = all.map(|(at, kind)| {
+            Arc::new(WatchedKind {
+                id: KindId(at),
+                ..kind
+            })
+        });
+        Self(all.collect())
+    }
+}
+
+impl Kinds {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<WatchedKind>> {
+        self.0.iter()
+    }
+
+    /// The numbers of all of them.
+    pub fn ids(&self) -> impl Iterator<Item = KindId> + '_ {
+        self.0.iter().map(|kind| kind.id)
+    }
+
+    /// The name of a kind.
+    #[must_use]
+    pub fn name(&self, id: KindId) -> &'static str {
+        self.0.get(id.0).map_or("", |kind| kind.kind)
+    }
+
+    /// What is read of the objects of a kind.
+    pub(crate) fn reading(&self, id: KindId) -> Option<Reading> {
+        self.0.get(id.0).map(|kind| kind.reading)
+    }
+
+    /// Names an object of a kind.
+    #[must_use]
+    pub fn reference(&self, id: KindId, name: &ObjectName) -> Option<ObjectRef> {
+        self.0.get(id.0).map(|kind| ObjectRef {
+            group: kind.group.into(),
+            kind: kind.kind.into(),
+            name: name.clone(),
+        })
+    }
+}
+
+impl WatchedKind {
+    /// Whether every API server serves it, so that discovery need not ask.
+    pub(super) fn is_built_in(&self) -> bool {
+        matches!(self.group, "" | "discovery.k8s.io")
+    }
+
+    /// Whether its objects are in namespaces.
+    pub(super) fn is_namespaced(&self) -> bool {
+        !matches!(self.kind, NAMESPACE | CLASS_KIND)
+    }
+}
+
+pub(super) const NAMESPACE: &str = "Namespace";
+
+fn need(group: &str, kind: &str) -> Need {
+    let is_core = matches!(group, "" | "discovery.k8s.io")
+        || matches!(kind, CLASS_KIND | "Gateway" | "HTTPRoute");
+    if is_core { Need::Core } else { Need::Optional }
+}
+
+fn has_status(group: &str) -> bool {
+    !matches!(group, "" | "discovery.k8s.io")
+}

@@ -1,0 +1,102 @@
+//! Which namespaces are read, live: namespaces come to match the selectors and cease to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use translate::Object;
+use xds::model::ObjectName;
+
+use crate::selectors::Selectors;
+
+/// The namespaces whose objects are read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All of them.
+    Everything,
+    /// These.
+    Selected(Arc<BTreeSet<Arc<str>>>),
+}
+
+impl Scope {
+    pub(super) fn contains(&self, namespace: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Selected(namespaces) => namespaces.contains(namespace),
+        }
+    }
+
+    /// Whether it has all that the other has.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everything, _) => true,
+            (Self::Selected(_), Self::Everything) => false,
+            (Self::Selected(own), Self::Selected(other)) => own.is_superset(other),
+        }
+    }
+}
+
+/// What the watch of namespaces tells the others; `None` until it has seen all namespaces.
+pub(super) type Scopes = watch::Receiver<Option<Scope>>;
+
+/// Follows the namespaces.
+#[derive(Debug)]
+pub(super) struct Selection {
+    selectors: Selectors,
+    selected: BTreeSet<Arc<str>>,
+    is_complete: bool,
+    scope: watch::Sender<Option<Scope>>,
+}
+
+impl Selection {
+    pub(super) fn new(selectors: Selectors) -> (Self, Scopes) {
+        let everything = selectors.select_everything().then_some(Scope::Everything);
+        let (scope, scopes) = watch::channel(everything);
+        let selection = Self {
+            selectors,
+            selected: BTreeSet::new(),
+            is_complete: false,
+            scope,
+        };
+        (selection, scopes)
+    }
+
+    /// Takes in a namespace as it is now.
+    pub(super) fn upsert(&mut self, object: &Object) {
+        let Object::Namespace(namespace) = object else {
+            return;
+        };
+        let metadata = &namespace.metadata;
+        let name: Arc<str> = metadata.name.as_str().into();
+        let is_changed = if self.selectors.select(&metadata.labels) {
+            self.selected.insert(name)
+        } else {
+            self.selected.remove(&name)
+        };
+        if is_changed {
+            self.tell();
+        }
+    }
+
+    /// Takes in that a namespace is gone.
+    pub(super) fn delete(&mut self, namespace: &ObjectName) {
+        if self.selected.remove(&namespace.name) {
+            self.tell();
+        }
+    }
+
+    /// Takes in that all namespaces have been seen.
+    pub(super) fn complete(&mut self) {
+        if !self.is_complete {
+            self.is_complete = true;
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        if self.is_complete && !self.selectors.select_everything() {
+            let selected = Arc::new(self.selected.clone());
+            self.scope.send_replace(Some(Scope::Selected(selected)));
+        }
+    }
+}

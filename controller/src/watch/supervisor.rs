@@ -1,0 +1,143 @@
+//! Starts the watches, and asks again and again which kinds are served.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+
+use super::backoff::Backoff;
+use super::change::Change;
+use super::discovery::{self, Served};
+use super::follow::{Follower, Progress, Service};
+use super::kinds::{KindId, Kinds, NAMESPACE};
+use super::measures::Measures;
+use super::readiness::Readiness;
+use super::scope::Selection;
+use crate::metrics::Metrics;
+use crate::selectors::Selectors;
+
+/// All watches.
+pub struct Supervisor {
+    client: Client,
+    kinds: Kinds,
+    services: BTreeMap<KindId, watch::Sender<Service>>,
+    rediscover: Arc<Notify>,
+    /// Kinds that were served, and were not when last asked.
+    missing: Vec<KindId>,
+    followers: JoinSet<()>,
+}
+
+impl Supervisor {
+    /// Starts the watches. Dropping it ends them.
+    #[must_use]
+    pub fn start(
+        client: &Client,
+        selectors: Selectors,
+        changes: &mpsc::Sender<Change>,
+        readiness: &Readiness,
+        metrics: &Metrics,
+    ) -> Self {
+        let (selection, scopes) = Selection::new(selectors);
+        let mut selection = Some(selection);
+        let measures = Measures::register(metrics);
+        let mut supervisor = Self {
+            client: client.clone(),
+            kinds: readiness.kinds().clone(),
+            services: BTreeMap::new(),
+            rediscover: Arc::default(),
+            missing: Vec::new(),
+            followers: JoinSet::new(),
+        };
+        for kind in readiness.kinds().iter() {
+            let (sender, service) = watch::channel(Service::Unknown);
+            supervisor.services.insert(kind.id, sender);
+            let follower = Follower {
+                client: client.clone(),
+                service,
+                rediscover: Arc::clone(&supervisor.rediscover),
+                scopes: scopes.clone(),
+                selection: selection.take_if(|_| kind.kind == NAMESPACE),
+                changes: changes.clone(),
+                readiness: readiness.clone(),
+                measures: measures.clone(),
+                progress: Progress::default(),
+                kind: Arc::clone(kind),
+            };
+            supervisor.followers.spawn(follower.run());
+        }
+        supervisor
+    }
+
+    /// Keeps the watches in step with what is served. Never ends.
+    pub async fn run(mut self) {
+        for (id, resource) in discovery::built_in(&self.kinds) {
+            self.set(id, Service::Served(resource));
+        }
+        let mut backoff = Backoff::default();
+        loop {
+            let wait = match discovery::discover(&self.client, &self.kinds).await {
+                Ok(served) => {
+                    backoff.reset();
+                    self.take(&served)
+                }
+                Err(error) => {
+                    warn!("the API server could not be asked which kinds it serves: {error}");
+                    backoff.wait()
+                }
+            };
+            // Not more often than this, whatever the watches ask for.
+            sleep(wait.min(SHORTEST)).await;
+            let rest = wait.saturating_sub(SHORTEST);
+            let _ = timeout(rest, self.rediscover.notified()).await;
+        }
+    }
+
+    /// Takes in what is served. Returns when to ask again.
+    fn take(&mut self, served: &Served) -> Duration {
+        let others = self.kinds.iter().filter(|kind| !kind.is_built_in());
+        let others: Vec<KindId> = others.map(|kind| kind.id).collect();
+        let mut wait = ALL_SERVED;
+        for id in others {
+            if let Some(resource) = served.get(&id) {
+                self.missing.retain(|missing| *missing != id);
+                self.set(id, Service::Served(resource.clone()));
+                continue;
+            }
+            wait = SOME_ABSENT;
+            // One answer does not end what was served: an API server that starts knows few kinds.
+            if self.is_served(id) && !self.missing.contains(&id) {
+                self.missing.push(id);
+            } else {
+                self.set(id, Service::Absent);
+            }
+        }
+        wait
+    }
+
+    fn is_served(&self, id: KindId) -> bool {
+        let service = self.services.get(&id);
+        service.is_some_and(|service| matches!(*service.borrow(), Service::Served(_)))
+    }
+
+    fn set(&self, id: KindId, service: Service) {
+        if let Some(sender) = self.services.get(&id) {
+            sender.send_if_modified(|current| {
+                let is_changed = *current != service;
+                *current = service;
+                is_changed
+            });
+        }
+    }
+}
+
+/// How often to ask which kinds are served, while all are: another version may come to be served.
+const ALL_SERVED: Duration = Duration::from_mins(1);
+/// How often to ask while a kind is absent, which is how long its definition waits to be noticed.
+const SOME_ABSENT: Duration = Duration::from_secs(5);
+/// How often to ask at most.
+const SHORTEST: Duration = Duration::from_secs(1);

@@ -1,0 +1,162 @@
+//! What the controller reads, from an API server with all its faults to what is published and said of
+//! objects. Time is that of the runtime, which stands still unless everybody waits.
+
+mod cluster;
+mod election;
+mod faults;
+mod objects;
+mod reader;
+mod scope;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::objects::{class, gateway, route, service, slice, udp_route};
+use crate::reader::Reader;
+
+fn site() -> [Value; 5] {
+    [
+        class(),
+        gateway("a", "gw"),
+        service("a", "web", 8080),
+        slice("a", "web", "10.0.0.1"),
+        route("a", "r", ("a", "gw"), "/"),
+    ]
+}
+
+fn cluster_with(objects: &[Value]) -> Cluster {
+    let cluster = Cluster::new();
+    for object in objects {
+        cluster.put(object);
+    }
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_published_is_what_the_objects_lead_to() {
+    let cluster = cluster_with(&site());
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    assert!(reader.readiness.unsynced().is_empty());
+    let edited = route("a", "r", ("a", "gw"), "/edited");
+    cluster.put(&edited);
+    cluster.put(&route("a", "s", ("a", "gw"), "/more"));
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    cluster.delete(&edited);
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_published_while_a_core_kind_may_not_be_read() {
+    let cluster = cluster_with(&site());
+    cluster.forbid("services");
+    let reader = Reader::start(&cluster, "[]");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(!reader.outputs.published.views().is_complete());
+    let unsynced = reader.readiness.unsynced();
+    let [("Service", Some(error))] = &*unsynced else {
+        panic!("{unsynced:?}");
+    };
+    assert!(error.contains("services is forbidden"), "{error}");
+    cluster.allow("services");
+    reader.expect(&cluster, Duration::from_secs(40)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_optional_kind_that_may_not_be_read_is_as_absent() {
+    let cluster = cluster_with(&site());
+    cluster.forbid("udproutes");
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(2)).await;
+    let metrics = reader.metrics.text();
+    let expected = "watch_errors_total{kind=\"UDPRoute\",reason=\"forbidden\"}";
+    assert!(metrics.contains(expected), "{metrics}");
+    cluster.put(&udp_route("a", "u", "gw"));
+    cluster.allow("udproutes");
+    reader.expect(&cluster, Duration::from_secs(40)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_is_followed_from_when_its_definition_is_installed() {
+    let cluster = cluster_with(&site());
+    cluster.set_served("udproutes", false);
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(2)).await;
+    cluster.put(&udp_route("a", "u", "gw"));
+    cluster.set_served("udproutes", true);
+    reader.expect(&cluster, Duration::from_secs(10)).await;
+    // Its objects go with the definition.
+    cluster.delete(&udp_route("a", "u", "gw"));
+    cluster.set_served("udproutes", false);
+    reader.expect(&cluster, Duration::from_secs(200)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_went_during_a_gap_is_gone_after_the_next_list_and_not_before() {
+    let cluster = cluster_with(&site());
+    for number in 0..9 {
+        let name = format!("n{number}");
+        cluster.put(&route("a", &name, ("a", "gw"), &format!("/{name}")));
+    }
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    cluster.set_away(true);
+    cluster.delete(&route("a", "n4", ("a", "gw"), "/n4"));
+    cluster.put(&route("a", "late", ("a", "gw"), "/late"));
+    cluster.compact();
+    let before = reader.outcome();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(
+        reader.outcome(),
+        before,
+        "an API server that is away changes nothing"
+    );
+    cluster.set_away(false);
+    reader.expect(&cluster, Duration::from_mins(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_is_dead_is_noticed() {
+    let cluster = cluster_with(&site());
+    cluster.set_half_open();
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    cluster.get_stuck();
+    cluster.put(&route("a", "late", ("a", "gw"), "/late"));
+    reader.expect(&cluster, Duration::from_secs(70)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_goes_on_where_it_was() {
+    let cluster = cluster_with(&site());
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    let lists = reader.lists("HTTPRoute");
+    cluster.disconnect();
+    cluster.put(&route("a", "late", ("a", "gw"), "/late"));
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    assert_eq!(reader.lists("HTTPRoute"), lists, "it did not list again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_object_keeps_its_last_valid_version_in_force() {
+    let cluster = cluster_with(&site());
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    let before = reader.outcome();
+    let mut broken = route("a", "r", ("a", "gw"), "/");
+    broken["spec"]["rules"] = 5.into();
+    cluster.put(&broken);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(reader.outcome(), before);
+    let why = reader.outputs.invalid.get(&objects::reference(&broken));
+    assert!(
+        why.as_deref().is_some_and(|why| why.contains("spec.rules")),
+        "{why:?}"
+    );
+    cluster.put(&route("a", "r", ("a", "gw"), "/mended"));
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    assert_eq!(reader.outputs.invalid.keys(), []);
+}
