@@ -3,13 +3,14 @@
 //! They are looked up in the sources where the programs write them: a query of a metric that was
 //! renamed is valid, and stays empty.
 
+mod written;
+
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use charts::path;
 use serde_json::Value;
 
+use self::written::Written;
 use crate::read;
 
 /// What Prometheus and its operator add.
@@ -43,67 +44,6 @@ fn collect(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
         Value::Array(elements) => elements.iter().for_each(|it| collect(it, place, found)),
         _ => {}
     }
-}
-
-/// The metrics that the proxy writes, without prefix: in `proxy/src/inspect/scrape`.
-#[derive(Default)]
-struct Written {
-    counters: BTreeSet<String>,
-    gauges: BTreeSet<String>,
-    histograms: BTreeSet<String>,
-    labels: BTreeSet<String>,
-}
-
-impl Written {
-    fn by_proxy() -> Self {
-        let mut written = Self::default();
-        for file in files(&path("../../proxy/src/inspect/scrape")) {
-            written.read(&read(&file));
-        }
-        written
-    }
-
-    fn read(&mut self, source: &str) {
-        // However the lines are broken.
-        let source: String = source.split_whitespace().collect();
-        for (names, markers) in [
-            (
-                &mut self.counters,
-                &["counter(", "by_cause(", "by_reason("][..],
-            ),
-            (&mut self.gauges, &["gauge("]),
-            // Histograms alone have names that are said beforehand.
-            (&mut self.histograms, &["histogram(", "letname="]),
-            (&mut self.labels, &["with(", "push("]),
-        ] {
-            let uses = markers
-                .iter()
-                .flat_map(|marker| source.split(marker).skip(1));
-            let arguments = uses.map(|rest| rest.strip_prefix("out,").unwrap_or(rest));
-            let quoted = arguments.filter_map(|rest| rest.strip_prefix('"')?.split_once('"'));
-            names.extend(quoted.map(|(name, _)| name.to_owned()));
-        }
-    }
-
-    fn has(&self, metric: &str) -> bool {
-        let of = |names: &BTreeSet<String>, suffixes: &[&str]| {
-            let stems = suffixes
-                .iter()
-                .filter_map(|suffix| metric.strip_suffix(suffix));
-            { stems }.any(|stem| names.contains(stem))
-        };
-        of(&self.counters, &["_total"])
-            || of(&self.gauges, &[""])
-            || of(&self.histograms, &["_bucket", "_sum", "_count"])
-    }
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    entries
-        .map(|entry| entry.expect("an entry").path())
-        .collect()
 }
 
 /// The words of a query outside of strings, and what follows each.
@@ -158,6 +98,7 @@ fn the_dashboard_has_panels_for_everything() {
         "TLS and JWT",
         "Configuration and xDS",
         "Shards",
+        "Controller",
     ];
     assert_eq!(rows, wanted);
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].to_string()).collect();
@@ -165,16 +106,16 @@ fn the_dashboard_has_panels_for_everything() {
 }
 
 #[test]
-fn queries_name_metrics_and_labels_that_the_proxy_has() {
-    let written = Written::by_proxy();
+fn queries_name_metrics_and_labels_that_there_are() {
+    let written = Written::by_all();
     let mut wrong = Vec::new();
     let mut used = 0;
     for (place, query) in queries() {
         let metrics = words(&query).into_iter().map(|(word, _)| word);
-        for metric in metrics.filter_map(|word| word.strip_prefix("gateway_")) {
+        for metric in metrics.filter(|word| word.starts_with("gateway_")) {
             used += 1;
             if !written.has(metric) {
-                wrong.push(format!("{place}: the proxy has no metric gateway_{metric}"));
+                wrong.push(format!("{place}: there is no metric {metric}"));
             }
         }
         for label in labels(&query) {
@@ -201,9 +142,34 @@ fn metrics_and_labels_are_found_in_queries() {
         BTreeSet::from(["le", "pod", "route", "status"])
     );
     let mut written = Written::default();
-    written.read("rules.histogram(out, \"a\", help); out.gauge(\n  \"b\")");
-    assert!(written.has("a_bucket") && !written.has("a") && !written.has("a_total"));
-    assert!(written.has("b") && !written.has("b_total"));
+    written.read_proxy("rules.histogram(out, \"a\", help); out.gauge(\n  \"b\")");
+    assert!(written.has("gateway_a_bucket"));
+    assert!(!written.has("gateway_a") && !written.has("gateway_a_total"));
+    assert!(written.has("gateway_b") && !written.has("gateway_b_total"));
+}
+
+#[test]
+fn metrics_of_the_controller_are_found_with_their_kinds() {
+    let mut written = Written::default();
+    written.read_controller(
+        r#"
+        type ByKind = [(&'static str, &'static str); 1];
+        type ByType = Family<ByKind, Gauge>;
+        struct Measures { events: Family<ByKind, Counter>, lag: Histogram, objects: ByType }
+        let registry = registry.sub_registry_with_prefix("watch");
+        registry.register("events", help, own.events.clone());
+        registry.register(
+            "lag_seconds", help, own.lag.clone());
+        registry.register("objects", help, own.objects.clone());
+        self.events.get_or_create(&[("kind", kind)]).inc();
+        "#,
+    );
+    assert!(written.has("gateway_controller_watch_events_total"));
+    assert!(!written.has("gateway_controller_watch_events"));
+    assert!(written.has("gateway_controller_watch_lag_seconds_bucket"));
+    assert!(written.has("gateway_controller_watch_objects"));
+    assert!(!written.has("gateway_controller_watch_objects_total"));
+    assert!(written.labels.contains("kind"));
 }
 
 #[test]
