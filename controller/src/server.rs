@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,12 +44,22 @@ impl Answer {
 /// Answers a GET of a path; `None` where there is nothing at it.
 pub type Handler = dyn Fn(&str) -> Option<Answer> + Send + Sync;
 
-/// Listens.
+/// Listens. `[::]` means every address, also on a host without IPv6.
 ///
 /// # Errors
 /// The address cannot be listened on.
 pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    TcpListener::bind(address).await
+    let without_v6 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+    match TcpListener::bind(address).await {
+        Err(error)
+            if address.ip() == Ipv6Addr::UNSPECIFIED
+                && error.kind() != io::ErrorKind::AddrInUse =>
+        {
+            // The first error says more where neither works.
+            TcpListener::bind(without_v6).await.map_err(|_| error)
+        }
+        bound => bound,
+    }
 }
 
 /// Serves, without end.
