@@ -400,7 +400,7 @@ fn failure_of_head(error: &::h2::Error) -> Failure {
     let unsent = is_refusal(error) && !error.is_reset();
     let kind = if turned_away || unsent {
         FailureKind::UpstreamRefused
-    } else if error.is_library() {
+    } else if error.is_library() || is_malformed(error) {
         FailureKind::UpstreamGarbage
     } else if error.is_io() {
         FailureKind::UpstreamClosed
@@ -408,6 +408,11 @@ fn failure_of_head(error: &::h2::Error) -> Failure {
         FailureKind::UpstreamReset
     };
     kind.into()
+}
+
+/// It was read, and is none (RFC 9113 section 8.1.1).
+fn is_malformed(error: &::h2::Error) -> bool {
+    !error.is_remote() && error.reason() == Some(::h2::Reason::PROTOCOL_ERROR)
 }
 
 /// RFC 9113 section 8.7: nothing was done with the request.

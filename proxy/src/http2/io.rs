@@ -385,6 +385,7 @@ impl<'a> Link<'a> {
             let heads = guard.heads().saturating_sub(heads);
             reading.ration.read(buffer.len(), heads);
         }
+        self.usage.note_malformed(guard.take_malformed());
         if let Err(abuse) = received {
             buffer.truncate(preface);
             self.verdict.set(Some(Verdict::Abuse(abuse)));

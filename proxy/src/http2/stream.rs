@@ -21,8 +21,12 @@ use crate::http::h2::trailers;
 use crate::memory::Buffer;
 use crate::shard::signals::Signals;
 
+use super::usage::Usage;
+
 /// A stream.
 pub(crate) struct Stream {
+    /// Its connection to an endpoint, which knows whether a response is malformed.
+    usage: Option<Rc<Usage>>,
     signals: Rc<Signals>,
     /// Whether a request of ours asks for a tunnel.
     tunnels: Cell<bool>,
@@ -88,6 +92,7 @@ impl Stream {
     /// A client's stream: its request's body, and where the response goes.
     pub(crate) fn accepted(body: RecvStream, respond: SendResponse<Bytes>) -> Self {
         Self {
+            usage: None,
             signals: Rc::default(),
             tunnels: Cell::new(false),
             reset: Cell::new(Reason::INTERNAL_ERROR),
@@ -97,8 +102,9 @@ impl Stream {
     }
 
     /// A stream for a request of ours.
-    pub(crate) fn to_open(connection: SendRequest<Bytes>) -> Self {
+    pub(crate) fn to_open(connection: SendRequest<Bytes>, usage: Rc<Usage>) -> Self {
         Self {
+            usage: Some(usage),
             signals: Rc::default(),
             tunnels: Cell::new(false),
             reset: Cell::new(Reason::INTERNAL_ERROR),
@@ -298,11 +304,21 @@ impl Stream {
                 return Poll::Ready(Err(Reason::CANCEL.into()));
             }
         };
+        let stream = response.stream_id().into();
+        let usage = self.usage.as_ref();
+        let is_malformed = || usage.is_some_and(|usage| usage.is_malformed(stream));
         if let Poll::Ready(Some(interim)) = response.poll_informational(context) {
-            return Poll::Ready(interim.map(Head::Interim));
+            return Poll::Ready(match interim {
+                Ok(_) if is_malformed() => Err(Reason::PROTOCOL_ERROR.into()),
+                interim => interim.map(Head::Interim),
+            });
         }
         let response = ready!(std::pin::Pin::new(response).poll(context));
         Poll::Ready(match response {
+            Ok(_) if is_malformed() => {
+                *receiving = Receiving::Broken;
+                Err(Reason::PROTOCOL_ERROR.into())
+            }
             Ok(response) => {
                 let (parts, body) = response.into_parts();
                 *receiving = Receiving::Body(Body::new(body));

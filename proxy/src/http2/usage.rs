@@ -4,12 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use crate::limits::H2_WATCHED_STREAMS;
+
 /// The streams that use a connection.
 #[derive(Default)]
 pub(crate) struct Usage {
     streams: Cell<u32>,
     /// The task that drives the connection.
     driver: RefCell<Option<Waker>>,
+    /// Streams whose response is malformed.
+    malformed: RefCell<Vec<u32>>,
 }
 
 /// One stream's use of a connection.
@@ -29,6 +33,22 @@ impl Usage {
             self.wake();
         }
         InUse(Rc::clone(self))
+    }
+
+    /// Names streams whose response is malformed.
+    pub(super) fn note_malformed(&self, streams: Vec<u32>) {
+        if !streams.is_empty() {
+            let mut malformed = self.malformed.borrow_mut();
+            malformed.extend(streams);
+            // Those that were reset are never asked for.
+            let excess = malformed.len().saturating_sub(H2_WATCHED_STREAMS);
+            malformed.drain(..excess);
+        }
+    }
+
+    /// Whether the response of a stream is malformed.
+    pub(super) fn is_malformed(&self, stream: u32) -> bool {
+        self.malformed.borrow().contains(&stream)
     }
 
     /// Wakes the task that drives the connection.

@@ -134,7 +134,7 @@ pub(super) async fn open(
         return Err(FailureKind::UpstreamFull.into());
     }
     let used = session.requests.replace(session.requests.get() + 1) > 0;
-    let stream = Channel::H2(Box::new(Stream::to_open(send)));
+    let stream = Channel::H2(Box::new(Stream::to_open(send, Rc::clone(&usage))));
     Ok(Connection::shared(
         &upstreams.shard,
         stream,

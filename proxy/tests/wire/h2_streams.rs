@@ -53,6 +53,30 @@ on_both_drivers! {
         assert_eq!(origin.waits_for_requests(100).len(), 100);
     }
 
+    fn a_response_with_fields_of_a_request_is_malformed(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut server: Option<Peer> = None;
+        for field in [&[0x84][..], &[0x82], &[0x86], b"\x41\x06b.test", b"\xbe", b"\x00\x09:protocol\x01a"] {
+            let mut over_h1 = gateway.client();
+            over_h1.posts("/", "");
+            let server = server.get_or_insert_with(|| Peer::server(&listener));
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[&[0x88], field].concat()));
+            over_h1.expects(502);
+            let mut over_h2 = Peer::client(gateway.address());
+            over_h2.sends(post(1)).sends(frame(DATA, END_STREAM, 1, b""));
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[&[0x88], field].concat()));
+            assert_eq!(over_h2.next_of(HEADERS).status(), Some(502), "{field:x?}");
+            // The connection lives on.
+            let mut client = gateway.client();
+            client.posts("/", "");
+            let stream = server.next_of(HEADERS).stream;
+            server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]));
+            client.expects(200);
+        }
+    }
+
     fn a_reset_cancels_the_work_upstream(driver) {
         let (origin, gateway) = start(driver, Reply::at_once().stalls());
         let mut peer = Peer::client(gateway.address());

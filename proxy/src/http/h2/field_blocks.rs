@@ -1,5 +1,6 @@
 //! Field blocks (RFC 7541), read to find what the `h2` crate changes without a word: it cuts a `:path`
-//! at its fragment, and HTTP/1 refuses such a target.
+//! at its fragment, which HTTP/1 refuses, and drops the pseudo-header fields of a request from a
+//! response, which is malformed with them (RFC 9113 section 8.3).
 //!
 //! A block that uses the dynamic table can be read only by who has read all blocks before it. Of the
 //! table's entries, sizes and kinds are kept, and no text. What is wrong with a block is for the crate
@@ -30,7 +31,28 @@ struct Entry {
 enum Kind {
     Path,
     PathWithFragment,
+    /// Another pseudo-header field of a request.
+    Request,
     Other,
+}
+
+/// What a block has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// A path with a fragment.
+    pub(super) fragment: bool,
+    /// A pseudo-header field of a request.
+    pub(super) request: bool,
+}
+
+impl Kind {
+    fn of_name(name: &[u8]) -> Self {
+        match name {
+            b":path" => Self::Path,
+            b":method" | b":scheme" | b":authority" | b":protocol" => Self::Request,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Default for FieldBlocks {
@@ -45,10 +67,10 @@ impl Default for FieldBlocks {
 }
 
 impl FieldBlocks {
-    /// Reads the next block. Whether it has a path with a fragment; `None` where it is no block.
-    pub(super) fn has_fragment(&mut self, block: &[u8]) -> Option<bool> {
+    /// Reads the next block; `None` where it is no block.
+    pub(super) fn read(&mut self, block: &[u8]) -> Option<Traits> {
         let mut rest = block;
-        let mut found = false;
+        let mut found = Traits::default();
         while let Some((&first, _)) = rest.split_first() {
             let kind = match first {
                 0x80.. => {
@@ -66,7 +88,8 @@ impl FieldBlocks {
                 }
                 _ => self.literal(&mut rest, 4)?.kind,
             };
-            found |= kind == Kind::PathWithFragment;
+            found.fragment |= kind == Kind::PathWithFragment;
+            found.request |= kind != Kind::Other;
         }
         Some(found)
     }
@@ -74,18 +97,20 @@ impl FieldBlocks {
     /// Reads a literal field, whose name may be an entry's (section 6.2).
     fn literal(&mut self, rest: &mut &[u8], prefix: u32) -> Option<Entry> {
         let index = integer(rest, prefix)?;
-        let (is_path, name_len) = if index == 0 {
+        let (named, name_len) = if index == 0 {
             self.string(rest)?;
-            (self.text == b":path", self.text.len())
+            (Kind::of_name(&self.text), self.text.len())
         } else {
             let entry = self.entry(index)?;
-            (entry.kind != Kind::Other, entry.name_len)
+            (entry.kind, entry.name_len)
         };
         self.string(rest)?;
-        let kind = match is_path {
-            true if self.text.contains(&b'#') => Kind::PathWithFragment,
-            true => Kind::Path,
-            false => Kind::Other,
+        let kind = match named {
+            Kind::Path | Kind::PathWithFragment if self.text.contains(&b'#') => {
+                Kind::PathWithFragment
+            }
+            Kind::Path | Kind::PathWithFragment => Kind::Path,
+            named => named,
         };
         let size = name_len.checked_add(self.text.len())?;
         Some(Entry {
@@ -114,11 +139,15 @@ impl FieldBlocks {
     fn entry(&self, index: usize) -> Option<Entry> {
         let fixed = index.checked_sub(1)?;
         if let Some(name_len) = STATIC_NAMES.get(fixed) {
-            let is_path = matches!(index, 4 | 5);
+            let kind = match index {
+                4 | 5 => Kind::Path,
+                1..=7 => Kind::Request,
+                _ => Kind::Other,
+            };
             return Some(Entry {
                 name_len: usize::from(*name_len),
                 size: 0,
-                kind: if is_path { Kind::Path } else { Kind::Other },
+                kind,
             });
         }
         let own = fixed.checked_sub(STATIC_NAMES.len())?;
@@ -184,7 +213,8 @@ const TABLE_BYTES: usize = 4096;
 /// What an entry counts for beside its text (section 4.1).
 const ENTRY_BYTES: usize = 32;
 
-/// Bytes of the names in the static table (appendix A); `:path` is 4 and 5.
+/// Bytes of the names in the static table (appendix A); a request's pseudo-header fields are 1 to 7,
+/// `:path` is 4 and 5.
 #[rustfmt::skip]
 const STATIC_NAMES: [u8; 61] = [
     10, 7, 7, 5, 5, 7, 7, 7, 7, 7, 7, 7, 7, 7, 14, 15, 15, 13, 6, 27,
@@ -209,7 +239,8 @@ mod tests {
 
     #[track_caller]
     fn says(blocks: &mut FieldBlocks, block: &[u8], expected: Option<bool>) {
-        assert_eq!(blocks.has_fragment(block), expected, "{block:x?}");
+        let found = blocks.read(block).map(|found| found.fragment);
+        assert_eq!(found, expected, "{block:x?}");
     }
 
     #[test]
@@ -255,6 +286,34 @@ mod tests {
         // An update of the table's size empties it.
         says(&mut blocks, &[0x20, 0x3f, 0xe1, 0x1f], Some(false));
         says(&mut blocks, &[0xbe], None);
+    }
+
+    #[test]
+    fn fields_of_a_request_are_found_in_every_form() {
+        let names = [":path", ":method", ":scheme", ":authority", ":protocol"];
+        let literals = names.map(|name| literal(&[0x40], name, "/"));
+        let indices = (1..=7).map(|index| vec![0x80 | index]);
+        let by_name = (1..=7).map(|index| literal(&[index], "", "/"));
+        for block in literals.into_iter().chain(indices).chain(by_name) {
+            let block = [&[0x88], &*block].concat();
+            let found = FieldBlocks::default().read(&block);
+            assert!(found.is_some_and(|found| found.request), "{block:x?}");
+        }
+        let mut blocks = FieldBlocks::default();
+        assert!(blocks.read(&literal(&[0x40], ":scheme", "/")).is_some());
+        assert!(
+            blocks
+                .read(&[0x88, 0xbe])
+                .is_some_and(|found| found.request)
+        );
+        for block in [
+            vec![0x88],
+            literal(&[0x08], "", "200"),
+            literal(&[0x40], ":status", "200"),
+        ] {
+            let found = blocks.read(&block);
+            assert!(found.is_some_and(|found| !found.request), "{block:x?}");
+        }
     }
 
     #[test]

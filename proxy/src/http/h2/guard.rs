@@ -54,7 +54,6 @@ pub struct Guard {
     received: Frames,
     sent: Frames,
     counts: Counts,
-    /// Of a client's connection.
     heads: Heads,
 }
 
@@ -120,7 +119,7 @@ impl Guard {
             received,
             sent,
             counts: Counts::default(),
-            heads: Heads::default(),
+            heads: Heads::of(peer),
         }
     }
 
@@ -137,9 +136,7 @@ impl Guard {
             ..
         } = self;
         received.take_in_whole(bytes, |part| {
-            if *peer == Peer::Client {
-                heads.take_in(part);
-            }
+            heads.take_in(part);
             match part {
                 Part::Frame(found) => counts.received(*peer, found, now),
                 Part::Payload(_) => Ok(()),
@@ -161,6 +158,12 @@ impl Guard {
     /// Whether the path of a stream's head has a fragment, which the `h2` crate cuts off; told once.
     pub fn take_fragment(&mut self, stream: u32) -> bool {
         self.heads.take_fragment(stream)
+    }
+
+    /// Streams whose response has pseudo-header fields of a request, which the `h2` crate drops; told
+    /// once.
+    pub fn take_malformed(&mut self) -> Vec<u32> {
+        self.heads.take_requests()
     }
 
     /// How many bytes of a client's preface have not come.

@@ -1,13 +1,16 @@
-//! The heads that a client sends, put together from their frames and looked at before the `h2` crate
-//! reads them: which of them have a path that it would cut.
+//! The heads that a peer sends, put together from their frames and looked at before the `h2` crate
+//! reads them: which requests have a path that it would cut, and which responses have fields that it
+//! would drop.
 
-use super::field_blocks::FieldBlocks;
+use super::field_blocks::{FieldBlocks, Traits};
 use super::frame::{FrameHead, Kind, Part};
+use super::guard::Peer;
 use crate::limits::{H2_WATCHED_STREAMS, MAX_HEAD_BYTES};
 
 /// The heads of one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Heads {
+    peer: Peer,
     blocks: FieldBlocks,
     /// What has come of the block that is coming.
     block: Vec<u8>,
@@ -16,7 +19,9 @@ pub(super) struct Heads {
     /// Whether a block could not be read: none behind it can be, and the connection ends.
     is_lost: bool,
     /// Streams whose path has a fragment.
-    streams: Vec<u32>,
+    fragments: Vec<u32>,
+    /// Streams with pseudo-header fields of a request.
+    requests: Vec<u32>,
 }
 
 /// Part of a block: what one frame carries of it.
@@ -31,6 +36,18 @@ struct Fragment {
 }
 
 impl Heads {
+    pub(super) fn of(peer: Peer) -> Self {
+        Self {
+            peer,
+            blocks: FieldBlocks::default(),
+            block: Vec::new(),
+            frame: None,
+            is_lost: false,
+            fragments: Vec::new(),
+            requests: Vec::new(),
+        }
+    }
+
     /// Takes the next part of the connection in.
     pub(super) fn take_in(&mut self, part: Part<'_>) {
         match part {
@@ -48,8 +65,15 @@ impl Heads {
 
     /// Whether the head of a stream has a path with a fragment; told once.
     pub(super) fn take_fragment(&mut self, stream: u32) -> bool {
-        let place = self.streams.iter().position(|known| *known == stream);
-        place.map(|place| self.streams.swap_remove(place)).is_some()
+        let place = self.fragments.iter().position(|known| *known == stream);
+        place
+            .map(|place| self.fragments.swap_remove(place))
+            .is_some()
+    }
+
+    /// Streams whose heads have pseudo-header fields of a request; told once.
+    pub(super) fn take_requests(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.requests)
     }
 
     fn take_payload(&mut self, payload: &[u8]) {
@@ -81,27 +105,39 @@ impl Heads {
     fn end_block(&mut self, stream: u32) {
         self.is_lost |= self.block.len() > MOST_BLOCK_BYTES;
         if !self.is_lost {
-            match self.blocks.has_fragment(&self.block) {
-                Some(true) => self.note(stream),
-                Some(false) => {}
+            match self.blocks.read(&self.block) {
+                Some(found) => self.note(stream, found),
                 None => self.is_lost = true,
             }
         }
-        // Nothing is known of one that cannot be read, so it is refused as if it had one.
+        // Nothing is known of one that cannot be read, so it is refused as if it had both.
         if self.is_lost {
-            self.note(stream);
+            let all = Traits {
+                fragment: true,
+                request: true,
+            };
+            self.note(stream, all);
         }
         self.block.clear();
         self.block.shrink_to(KEPT_BLOCK_BYTES);
     }
 
-    fn note(&mut self, stream: u32) {
-        // Those that were reset before they were served are never asked for.
-        if self.streams.len() >= H2_WATCHED_STREAMS {
-            self.streams.remove(0);
+    fn note(&mut self, stream: u32, found: Traits) {
+        if found.fragment {
+            keep(&mut self.fragments, stream);
         }
-        self.streams.push(stream);
+        if found.request && self.peer == Peer::Server {
+            keep(&mut self.requests, stream);
+        }
     }
+}
+
+/// Those that were reset before they were served are never asked for.
+fn keep(streams: &mut Vec<u32>, stream: u32) {
+    if streams.len() >= H2_WATCHED_STREAMS {
+        streams.remove(0);
+    }
+    streams.push(stream);
 }
 
 impl Fragment {
@@ -133,6 +169,7 @@ const KEPT_BLOCK_BYTES: usize = 1024;
 mod tests {
     use super::Heads;
     use crate::http::h2::frame::Frames;
+    use crate::http::h2::guard::Peer;
 
     /// A frame of this kind, flags and stream.
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
@@ -143,7 +180,7 @@ mod tests {
     }
 
     fn heads(bytes: &[u8], piece: usize) -> Heads {
-        let (mut heads, mut frames) = (Heads::default(), Frames::at_once());
+        let (mut heads, mut frames) = (Heads::of(Peer::Client), Frames::at_once());
         for bytes in bytes.chunks(piece) {
             let all: Result<(), ()> = frames.take_in_whole(bytes, |part| {
                 heads.take_in(part);
