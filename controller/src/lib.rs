@@ -23,8 +23,12 @@ pub mod leadership;
 pub mod log;
 pub mod metrics;
 pub mod outputs;
+pub mod queue;
 pub mod selectors;
 pub mod server;
+pub mod status;
 pub mod stopping;
+#[cfg(test)]
+mod testing;
 pub mod translation;
 pub mod watch;

@@ -12,6 +12,7 @@ use xds::delta::{Publication, Views};
 use xds::model::{ObjectName, ResourceKey};
 
 use crate::board::Board;
+use crate::status::Deployment;
 
 /// Everything that is handed over.
 #[derive(Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Outputs {
     pub parameters: Board<ObjectName, Arc<Value>>,
     /// The addresses of each Gateway: from the deployer to translation.
     pub addresses: Board<ObjectName, Vec<GatewayAddress>>,
+    /// How far the deployment of each Gateway is: from the deployer to the status writer.
+    pub deployments: Board<ObjectName, Deployment>,
     /// What the proxies of each Gateway have put into force: from the xDS server to the status writer.
     pub acknowledgements: Board<ObjectName, Arc<Acknowledgements>>,
 }

@@ -1,0 +1,306 @@
+//! What has to change in an object's status so that it says what is wanted: pure, no I/O.
+//!
+//! An object's status has several authors. The result holds our own fields alone; in lists that an
+//! API server replaces as a whole, the entries and conditions of others stand as they were found.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+/// What is wanted of a status.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// The status is ours: these fields, of which `conditions` are merged by type.
+    Whole(Map<String, Value>),
+    /// The status is a list of entries, one for each pair of an author and a referenced object.
+    Entries(Entries, Vec<Value>),
+}
+
+/// A list in a status that several controllers write to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entries {
+    /// `parents` of routes.
+    Parents,
+    /// `ancestors` of policies.
+    Ancestors,
+}
+
+impl Entries {
+    fn field(self) -> &'static str {
+        match self {
+            Self::Parents => "parents",
+            Self::Ancestors => "ancestors",
+        }
+    }
+
+    fn reference_of(self, entry: &Value) -> Reference<'_> {
+        Reference::of(entry.get(match self {
+            Self::Parents => "parentRef",
+            Self::Ancestors => "ancestorRef",
+        }))
+    }
+
+    /// The `maxItems` of Gateway API.
+    fn capacity(self) -> usize {
+        match self {
+            Self::Parents => 32,
+            Self::Ancestors => 16,
+        }
+    }
+}
+
+/// Who writes, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Author<'a> {
+    /// Signs entries.
+    pub controller_name: &'a str,
+    /// The time of conditions whose `status` changes.
+    pub now: Timestamp,
+}
+
+/// What comes of comparing a status with what is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Comparison {
+    /// It says what is wanted already.
+    Equal,
+    /// It speaks of a newer version of the object than we know: to write would be to go back.
+    Newer,
+    /// The fields of `status` to be replaced, and how many entries of ours do not fit into the list.
+    Differs {
+        /// By name.
+        fields: Map<String, Value>,
+        /// Entries for which others have left no room.
+        left_out: usize,
+    },
+}
+
+/// Compares the status that stands in the cluster with the wanted one.
+#[must_use]
+pub fn compare(present: &Value, wanted: &Wanted, author: Author<'_>) -> Comparison {
+    match wanted {
+        Wanted::Whole(fields) => compare_whole(present, fields, author),
+        Wanted::Entries(list, entries) => compare_entries(present, *list, entries, author),
+    }
+}
+
+fn compare_whole(present: &Value, wanted: &Map<String, Value>, author: Author<'_>) -> Comparison {
+    let newest = generation(list(present, CONDITIONS));
+    if is_older(generation(items(wanted.get(CONDITIONS))), newest) {
+        return Comparison::Newer;
+    }
+    let mut fields = Map::new();
+    for (name, value) in wanted {
+        let before = present.get(name).unwrap_or(&Value::Null);
+        let after = match name.as_str() {
+            CONDITIONS => Value::Array(conditions(
+                items(Some(before)),
+                items(Some(value)),
+                author.now,
+            )),
+            LISTENERS => listeners(items(Some(before)), items(Some(value)), author.now),
+            _ => value.clone(),
+        };
+        if !is_same(before, &after) {
+            fields.insert(name.clone(), after);
+        }
+    }
+    differing(fields, 0)
+}
+
+/// The listeners are ours, each with conditions that others may have added to.
+fn listeners(before: &[Value], wanted: &[Value], now: Timestamp) -> Value {
+    let merged = wanted.iter().map(|listener| {
+        let same = before
+            .iter()
+            .find(|it| it.get("name") == listener.get("name"));
+        entry(same, listener, now)
+    });
+    Value::Array(merged.collect())
+}
+
+fn compare_entries(
+    present: &Value,
+    kind: Entries,
+    wanted: &[Value],
+    author: Author<'_>,
+) -> Comparison {
+    let before = list(present, kind.field());
+    let is_ours = |it: &Value| it.get("controllerName") == Some(&author.controller_name.into());
+    let newest = before.iter().filter(|it| is_ours(it));
+    let newest = newest.filter_map(|it| generation(list(it, CONDITIONS)));
+    let known = wanted.iter();
+    let known = known.filter_map(|it| generation(list(it, CONDITIONS)));
+    if is_older(known.max(), newest.max()) {
+        return Comparison::Newer;
+    }
+    let mut waiting: Vec<&Value> = wanted.iter().collect();
+    let mut after = Vec::with_capacity(before.len().max(wanted.len()));
+    for present in before {
+        if !is_ours(present) {
+            after.push(present.clone());
+            continue;
+        }
+        // One that is no longer wanted, or is there twice, goes.
+        let place = waiting
+            .iter()
+            .position(|it| kind.reference_of(it) == kind.reference_of(present));
+        if let Some(place) = place {
+            after.push(entry(Some(present), waiting.remove(place), author.now));
+        }
+    }
+    let room = kind.capacity().saturating_sub(after.len());
+    let left_out = waiting.len().saturating_sub(room);
+    let new = waiting.into_iter().take(room);
+    after.extend(new.map(|it| entry(None, it, author.now)));
+    let after = Value::Array(after);
+    let mut fields = Map::new();
+    if !is_same(present.get(kind.field()).unwrap_or(&Value::Null), &after) {
+        fields.insert(kind.field().to_owned(), after);
+    }
+    differing(fields, left_out)
+}
+
+/// An entry of ours as it is wanted, with the conditions of others from the one that stands there.
+fn entry(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
+    let mut after = wanted.clone();
+    let before = before.map_or(&[][..], |it| list(it, CONDITIONS));
+    let merged = conditions(before, list(wanted, CONDITIONS), now);
+    if let Some(fields) = after.as_object_mut() {
+        fields.insert(CONDITIONS.to_owned(), Value::Array(merged));
+    }
+    after
+}
+
+/// The conditions of others as they are, ours as they are wanted, each where it stands already.
+fn conditions(before: &[Value], wanted: &[Value], now: Timestamp) -> Vec<Value> {
+    let mut waiting: Vec<&Value> = wanted.iter().collect();
+    let mut after = Vec::with_capacity(before.len().max(wanted.len()));
+    for present in before {
+        let kind = present.get("type").and_then(Value::as_str).unwrap_or("");
+        let place = waiting
+            .iter()
+            .position(|it| it.get("type").and_then(Value::as_str) == Some(kind));
+        match place {
+            Some(place) => after.push(condition(Some(present), waiting.remove(place), now)),
+            None if !OWN_CONDITIONS.contains(&kind) => after.push(present.clone()),
+            None => {}
+        }
+    }
+    let room = MAX_CONDITIONS.saturating_sub(after.len());
+    let new = waiting.into_iter().take(room);
+    after.extend(new.map(|it| condition(None, it, now)));
+    after
+}
+
+/// One condition of ours. Its time is that of the last change of `status`, not of its text.
+fn condition(before: Option<&Value>, wanted: &Value, now: Timestamp) -> Value {
+    let since = before
+        .filter(|it| it.get("status") == wanted.get("status"))
+        .and_then(|it| it.get(TRANSITION))
+        .cloned()
+        .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+    let mut after = wanted.clone();
+    if let Some(fields) = after.as_object_mut() {
+        fields.insert(TRANSITION.to_owned(), since);
+        let message = fields.get_mut("message");
+        if let Some(Value::String(message)) = message {
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        }
+    }
+    after
+}
+
+/// A `parentRef` or `ancestorRef`, with what may be left out filled in.
+#[derive(Debug, PartialEq)]
+struct Reference<'a> {
+    group: &'a str,
+    kind: &'a str,
+    others: BTreeMap<&'a str, &'a Value>,
+}
+
+impl<'a> Reference<'a> {
+    fn of(value: Option<&'a Value>) -> Self {
+        let fields = value.and_then(Value::as_object);
+        let text = |name, default| {
+            let found = fields.and_then(|it| it.get(name));
+            found.and_then(Value::as_str).unwrap_or(default)
+        };
+        let others = ["namespace", "name", "sectionName", "port"];
+        let others = others.into_iter().filter_map(|name| {
+            let value = fields?.get(name)?;
+            (!value.is_null()).then_some((name, value))
+        });
+        Self {
+            group: text("group", translate::api::GATEWAY_GROUP),
+            kind: text("kind", "Gateway"),
+            others: others.collect(),
+        }
+    }
+}
+
+fn differing(fields: Map<String, Value>, left_out: usize) -> Comparison {
+    if fields.is_empty() {
+        Comparison::Equal
+    } else {
+        Comparison::Differs { fields, left_out }
+    }
+}
+
+/// API servers leave empty lists and zeros out.
+fn is_same(before: &Value, after: &Value) -> bool {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Number(number) => number.as_u64() == Some(0),
+        _ => false,
+    };
+    before == after || is_empty(before) && is_empty(after)
+}
+
+/// Whether we know of an older generation than somebody has written of.
+fn is_older(known: Option<i64>, newest: Option<i64>) -> bool {
+    matches!((known, newest), (Some(known), Some(newest)) if known < newest)
+}
+
+/// The newest generation that conditions of ours speak of.
+fn generation(conditions: &[Value]) -> Option<i64> {
+    let ours = conditions.iter().filter(|it| {
+        let kind = it.get("type").and_then(Value::as_str);
+        kind.is_some_and(|kind| OWN_CONDITIONS.contains(&kind))
+    });
+    let generations = ours.filter_map(|it| it.get("observedGeneration")?.as_i64());
+    generations.max()
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    items(value.get(field))
+}
+
+fn items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+const CONDITIONS: &str = "conditions";
+const LISTENERS: &str = "listeners";
+const TRANSITION: &str = "lastTransitionTime";
+/// Every type that we ever write: a condition of another type is somebody else's.
+const OWN_CONDITIONS: [&str; 10] = [
+    "Accepted",
+    "Programmed",
+    "ResolvedRefs",
+    "Conflicted",
+    "PartiallyInvalid",
+    "Attached",
+    "InsecureFrontendValidationMode",
+    "OverlappingTLSConfig",
+    "CertificateExpired",
+    "SupportedVersion",
+];
+/// The `maxItems` of Gateway API for conditions of any object.
+const MAX_CONDITIONS: usize = 8;
+/// The `maxLength` of `metav1.Condition`, which counts characters: bytes are never fewer.
+const MAX_MESSAGE: usize = 32_768;
+
+#[cfg(test)]
+mod tests;

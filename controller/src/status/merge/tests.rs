@@ -1,0 +1,262 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const OURS: &str = "gateway-system.io/controller";
+const LATER: &str = "2026-11-24T03:00:00Z";
+
+fn author() -> Author<'static> {
+    Author {
+        controller_name: OURS,
+        now: LATER.parse().expect("a time"),
+    }
+}
+
+fn accepted(status: &str, generation: i64) -> Value {
+    json!({"type": "Accepted", "status": status, "reason": "Any", "message": "text",
+           "observedGeneration": generation})
+}
+
+fn since(mut condition: Value, time: &str) -> Value {
+    condition["lastTransitionTime"] = time.into();
+    condition
+}
+
+fn parent(controller: &str, name: &str, conditions: impl Into<Value>) -> Value {
+    json!({
+        "parentRef": {"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": name},
+        "controllerName": controller, "conditions": conditions.into(),
+    })
+}
+
+fn parents(entries: Vec<Value>) -> Wanted {
+    Wanted::Entries(Entries::Parents, entries)
+}
+
+fn whole(value: Value) -> Wanted {
+    match value {
+        Value::Object(fields) => Wanted::Whole(fields),
+        other => panic!("no object: {other}"),
+    }
+}
+
+fn patched(present: &Value, wanted: &Wanted) -> Value {
+    let mut after = present.clone();
+    if let Comparison::Differs { fields, .. } = compare(present, wanted, author()) {
+        if after.is_null() {
+            after = json!({});
+        }
+        let object = after.as_object_mut().expect("an object");
+        object.extend(fields);
+    }
+    after
+}
+
+#[test]
+fn a_first_status_is_written_with_its_times() {
+    let wanted = whole(json!({"addresses": [], "conditions": [accepted("True", 1)]}));
+    let expected = json!({"conditions": [since(accepted("True", 1), LATER)]});
+    assert_eq!(patched(&Value::Null, &wanted), expected);
+}
+
+#[test]
+fn the_time_moves_with_the_status_alone() {
+    let earlier = "2026-01-01T00:00:00Z";
+    let present = json!({"conditions": [since(accepted("True", 1), earlier)]});
+    let wanted = whole(json!({"conditions": [accepted("True", 2)]}));
+    let expected = json!({"conditions": [since(accepted("True", 2), earlier)]});
+    assert_eq!(patched(&present, &wanted), expected);
+    let wanted = whole(json!({"conditions": [accepted("False", 2)]}));
+    let expected = json!({"conditions": [since(accepted("False", 2), LATER)]});
+    assert_eq!(patched(&present, &wanted), expected);
+}
+
+#[test]
+fn a_status_of_a_newer_generation_is_left_alone() {
+    let present = json!({"conditions": [since(accepted("True", 3), LATER)]});
+    let wanted = whole(json!({"conditions": [accepted("False", 2)]}));
+    assert_eq!(compare(&present, &wanted, author()), Comparison::Newer);
+    let present =
+        json!({"parents": [parent(OURS, "a", json!([since(accepted("True", 3), LATER)]))]});
+    let wanted = parents(vec![parent(OURS, "a", json!([accepted("True", 2)]))]);
+    assert_eq!(compare(&present, &wanted, author()), Comparison::Newer);
+}
+
+#[test]
+fn conditions_of_others_stay_and_ours_go_when_they_no_longer_hold() {
+    let foreign = json!({"type": "example.com/Checked", "status": "True", "extra": [1.5, null]});
+    let expired = json!({"type": "CertificateExpired", "status": "True"});
+    let present = json!({"conditions": [expired, foreign, since(accepted("True", 1), LATER)]});
+    let wanted = whole(json!({"conditions": [accepted("True", 1)]}));
+    let expected = json!({"conditions": [foreign, since(accepted("True", 1), LATER)]});
+    assert_eq!(patched(&present, &wanted), expected);
+}
+
+#[test]
+fn listeners_keep_the_conditions_of_others_by_name() {
+    let foreign = json!({"type": "example.com/Checked", "status": "True"});
+    let present = json!({"listeners": [
+        {"name": "gone", "attachedRoutes": 1, "conditions": [foreign]},
+        {"name": "web", "attachedRoutes": 1, "conditions": [foreign]},
+    ]});
+    let wanted = whole(json!({"listeners": [
+        {"name": "web", "attachedRoutes": 2, "conditions": [accepted("True", 1)]},
+    ]}));
+    let expected = json!({"listeners": [
+        {"name": "web", "attachedRoutes": 2,
+         "conditions": [foreign, since(accepted("True", 1), LATER)]},
+    ]});
+    assert_eq!(patched(&present, &wanted), expected);
+}
+
+#[test]
+fn a_parent_that_is_no_longer_ours_is_removed_and_others_stay() {
+    let theirs = parent("example.com/other", "a", json!([accepted("True", 9)]));
+    let present = json!({"parents": [
+        parent(OURS, "gone", json!([accepted("True", 1)])), theirs,
+        parent(OURS, "kept", json!([since(accepted("True", 1), LATER)])),
+    ]});
+    let kept = parent(OURS, "kept", json!([accepted("True", 1)]));
+    let expected = json!({"parents": [
+        theirs, parent(OURS, "kept", json!([since(accepted("True", 1), LATER)])),
+    ]});
+    assert_eq!(patched(&present, &parents(vec![kept])), expected);
+    let expected = json!({"parents": [theirs]});
+    assert_eq!(patched(&present, &parents(vec![])), expected);
+}
+
+#[test]
+fn a_reference_equals_one_whose_defaults_are_written_out() {
+    let mut short = parent(OURS, "a", json!([since(accepted("True", 1), LATER)]));
+    short["parentRef"] = json!({"name": "a"});
+    let full = parent(OURS, "a", json!([accepted("True", 1)]));
+    let written = parent(OURS, "a", json!([since(accepted("True", 1), LATER)]));
+    let after = patched(&json!({"parents": [short]}), &parents(vec![full]));
+    assert_eq!(after, json!({"parents": [written]}));
+}
+
+#[test]
+fn lists_are_filled_up_to_what_the_api_server_takes() {
+    let others = |count| {
+        let names = (0..count).map(|it| parent("example.com/other", &format!("o{it}"), json!([])));
+        names.collect::<Vec<_>>()
+    };
+    let wanted = |count| {
+        let names = (0..count).map(|it| parent(OURS, &format!("w{it}"), json!([])));
+        names.collect::<Vec<_>>()
+    };
+    for (kind, field, capacity) in [
+        (Entries::Parents, "parents", 32),
+        (Entries::Ancestors, "ancestors", 16),
+    ] {
+        let present = json!({field: others(capacity - 2)});
+        let wanted: Vec<Value> = wanted(5);
+        let wanted = Wanted::Entries(kind, wanted);
+        let result = compare(&present, &wanted, author());
+        let Comparison::Differs { fields, left_out } = result else {
+            // Ancestors are told apart by `ancestorRef`, which these do not have: all the same.
+            panic!("{result:?}");
+        };
+        assert_eq!(left_out, 3, "{kind:?}");
+        assert_eq!(fields[field].as_array().map(Vec::len), Some(capacity));
+    }
+}
+
+#[test]
+fn a_long_message_is_cut_where_a_character_ends() {
+    let mut long = accepted("True", 1);
+    long["message"] = "ä".repeat(40_000).into();
+    let after = patched(&Value::Null, &whole(json!({"conditions": [long]})));
+    let message = after["conditions"][0]["message"].as_str().expect("text");
+    assert_eq!(message.len(), 32_768);
+}
+
+fn any_condition() -> impl Strategy<Value = Value> {
+    let kind = prop::sample::select(vec![
+        "Accepted",
+        "Programmed",
+        "Attached",
+        "x.io/A",
+        "x.io/B",
+    ]);
+    let status = prop::sample::select(vec!["True", "False"]);
+    (kind, status, 0..4_i64, "[a-z]{0,3}").prop_map(|(kind, status, generation, text)| {
+        json!({"type": kind, "status": status, "message": text, "reason": "R",
+               "observedGeneration": generation, "lastTransitionTime": "2020-01-01T00:00:00Z"})
+    })
+}
+
+fn any_conditions() -> impl Strategy<Value = Vec<Value>> {
+    prop::collection::vec(any_condition(), 0..5).prop_map(|list| {
+        let by_type = list.into_iter().map(|it| (it["type"].to_string(), it));
+        by_type.collect::<BTreeMap<_, _>>().into_values().collect()
+    })
+}
+
+fn any_entries(controllers: &'static [&'static str]) -> impl Strategy<Value = Vec<Value>> {
+    let entry = (
+        prop::sample::select(controllers.to_vec()),
+        "[a-d]",
+        any_conditions(),
+    );
+    let entry = entry.prop_map(|(controller, name, list)| parent(controller, &name, list));
+    prop::collection::vec(entry, 0..6)
+}
+
+fn by_reference(entries: Vec<Value>) -> Vec<Value> {
+    let entries = entries.into_iter().map(|mut it| {
+        let conditions = it["conditions"].as_array_mut().expect("a list");
+        conditions.retain(|it| !it["type"].as_str().is_some_and(|kind| kind.contains('/')));
+        for condition in conditions {
+            condition["observedGeneration"] = 9.into();
+            condition
+                .as_object_mut()
+                .expect("an object")
+                .remove("lastTransitionTime");
+        }
+        (it["parentRef"].to_string(), it)
+    });
+    entries.collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+proptest! {
+    /// Whatever stands there: a second comparison finds nothing, what others wrote stays in its order,
+    /// and ours is there once.
+    #[test]
+    fn a_merge_settles_and_keeps_what_others_wrote(
+        present in any_entries(&[OURS, "example.com/one", "example.com/two"]),
+        wanted in any_entries(&[OURS]).prop_map(by_reference),
+    ) {
+        let is_ours = |it: &&Value| it["controllerName"] == OURS;
+        let foreign = |status: &Value| -> Vec<Value> {
+            let entries = list(status, "parents").iter();
+            entries.filter(|it| !is_ours(it)).cloned().collect()
+        };
+        let present = json!({"parents": present});
+        let wanted_entries = wanted.len();
+        let wanted = parents(wanted);
+        let after = patched(&present, &wanted);
+        prop_assert_eq!(foreign(&present), foreign(&after));
+        prop_assert_eq!(compare(&after, &wanted, author()), Comparison::Equal);
+        let ours = list(&after, "parents").iter().filter(is_ours);
+        prop_assert_eq!(ours.clone().count(), wanted_entries);
+        for entry in ours {
+            for condition in list(entry, CONDITIONS) {
+                prop_assert!(condition.get(TRANSITION).is_some(), "{}", condition);
+            }
+        }
+    }
+
+    #[test]
+    fn conditions_of_others_survive(before in any_conditions(), wanted in any_conditions()) {
+        let is_foreign = |it: &&Value| it["type"].as_str().is_some_and(|kind| kind.contains('/'));
+        let wanted: Vec<Value> = wanted.iter().filter(|it| !is_foreign(it)).cloned().collect();
+        let after = conditions(&before, &wanted, author().now);
+        let kept: Vec<&Value> = after.iter().filter(is_foreign).collect();
+        let there: Vec<&Value> = before.iter().filter(is_foreign).collect();
+        prop_assert_eq!(kept, there);
+        let ours = after.iter().filter(|it| !is_foreign(it)).count();
+        prop_assert_eq!(ours, wanted.len());
+    }
+}

@@ -1,0 +1,187 @@
+//! What is to be written of one object now: pure, from what stands in the cluster and what is known.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Map, Value, json};
+use translate::ObjectRef;
+use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status};
+
+use super::merge::{Author, Comparison, Entries, Wanted, compare};
+use super::programmed::{self, Deployment, Evidence, Tally};
+use crate::outputs::Observed;
+
+/// All that the status of an object depends on.
+#[derive(Debug)]
+pub struct Knowledge<'a> {
+    /// The object as it stands in the cluster.
+    pub observed: &'a Observed,
+    /// What the translator says, if the object is ours to judge.
+    pub translated: Option<&'a Status>,
+    /// The deployment of the Gateway that it is, or belongs to.
+    pub deployment: Deployment,
+    /// Of its listeners.
+    pub listeners: BTreeMap<String, Tally>,
+    /// Why a proxy refuses what the object came to, if one does.
+    pub refused: Option<String>,
+    /// Why the object was not taken in, if it was not: the status is of an earlier version of it.
+    pub invalid: Option<Arc<str>>,
+}
+
+/// A write to the status of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Write {
+    /// Its kind.
+    pub resource: ApiResource,
+    /// A JSON merge patch, which applies to one version of the object alone.
+    pub patch: Value,
+    /// Tells whether two writes want the same, whatever stood there before.
+    pub wanted: u64,
+    /// Entries of ours that did not fit in.
+    pub left_out: usize,
+}
+
+/// The write that makes a status say what it should, if it does not.
+#[must_use]
+pub fn plan(
+    object: &ObjectRef,
+    knowledge: &Knowledge<'_>,
+    controller_name: &str,
+    now: Timestamp,
+) -> Option<Write> {
+    let observed = knowledge.observed;
+    if observed.is_deleted {
+        return None;
+    }
+    let present = serde_json::from_str(&observed.status).unwrap_or(Value::Null);
+    let wanted = wanted(object, knowledge, &present)?;
+    let author = Author {
+        controller_name,
+        now,
+    };
+    let Comparison::Differs { fields, left_out } = compare(&present, &wanted, author) else {
+        return None;
+    };
+    let mut hasher = DefaultHasher::new();
+    format!("{wanted:?}").hash(&mut hasher);
+    Some(Write {
+        resource: resource(object, &observed.api_version),
+        patch: json!({
+            "metadata": {"resourceVersion": observed.resource_version},
+            "status": fields,
+        }),
+        wanted: hasher.finish(),
+        left_out,
+    })
+}
+
+/// The status in the JSON form, with what proxies and the deployment have to say of it.
+fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Option<Wanted> {
+    let Some(status) = knowledge.translated else {
+        return released(object);
+    };
+    let mut status = status.clone();
+    let evidence = Evidence {
+        deployment: &knowledge.deployment,
+        listeners: &knowledge.listeners,
+        present,
+    };
+    programmed::compose(&mut status, evidence);
+    if let Some(why) = &knowledge.refused {
+        let why = format!("a proxy refuses this version and keeps the previous one: {why}");
+        // Of a listener, `Programmed` says it.
+        if !matches!(status, Status::Gateway(_) | Status::ListenerSet(_)) {
+            deny(&mut status, &why, None);
+        }
+    }
+    if let Some(why) = &knowledge.invalid {
+        let why = format!("this version is invalid, the previous one stays in force: {why}");
+        deny(&mut status, &why, Some(knowledge.observed.generation));
+    }
+    let entries = |value: Value, field| match value {
+        Value::Object(mut fields) => match fields.remove(field) {
+            Some(Value::Array(entries)) => entries,
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    };
+    let wanted = match status {
+        Status::GatewayClass(status) => Wanted::Whole(fields(&status)),
+        Status::Gateway(status) => Wanted::Whole(fields(&status)),
+        Status::ListenerSet(status) => Wanted::Whole(fields(&status)),
+        Status::Backend(status) => Wanted::Whole(fields(&status)),
+        Status::Route(status) => {
+            let list = entries(Value::Object(fields(&status)), "parents");
+            Wanted::Entries(Entries::Parents, list)
+        }
+        Status::Policy(status) => {
+            let list = entries(Value::Object(fields(&status)), "ancestors");
+            Wanted::Entries(Entries::Ancestors, list)
+        }
+    };
+    Some(wanted)
+}
+
+fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
+    match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        // Plain data with text as keys always has a JSON form.
+        _ => Map::new(),
+    }
+}
+
+/// What is left for us to say of an object that is no longer ours: nothing, in lists. Where the whole
+/// status was ours, it is for the next owner to replace.
+fn released(object: &ObjectRef) -> Option<Wanted> {
+    let list = match &*object.kind {
+        "TrafficPolicy" | "BackendTLSPolicy" => Entries::Ancestors,
+        kind if kind.ends_with("Route") => Entries::Parents,
+        _ => return None,
+    };
+    Some(Wanted::Entries(list, Vec::new()))
+}
+
+/// Says of an object as a whole that it is not accepted, in that generation of it.
+fn deny(status: &mut Status, why: &str, generation: Option<i64>) {
+    for condition in conditions(status) {
+        if let Some(generation) = generation {
+            condition.observed_generation = generation;
+        }
+        if condition.kind == ConditionType::Accepted && !condition.is_unhappy() {
+            condition.status = ConditionStatus::False;
+            condition.reason = Reason::UnsupportedValue;
+            condition.message = why.to_owned().into();
+        }
+    }
+}
+
+/// Those of the object as a whole, or of each of its entries.
+fn conditions(status: &mut Status) -> Vec<&mut Condition> {
+    let lists: Vec<&mut Vec<Condition>> = match status {
+        Status::GatewayClass(status) => vec![&mut status.conditions],
+        Status::Gateway(status) => vec![&mut status.conditions],
+        Status::ListenerSet(status) => vec![&mut status.conditions],
+        Status::Backend(status) => vec![&mut status.conditions],
+        Status::Route(status) => {
+            let parents = status.parents.iter_mut();
+            parents.map(|it| &mut it.conditions).collect()
+        }
+        Status::Policy(status) => {
+            let ancestors = status.ancestors.iter_mut();
+            ancestors.map(|it| &mut it.conditions).collect()
+        }
+    };
+    lists.into_iter().flatten().collect()
+}
+
+/// The kind of an object as it is served.
+fn resource(object: &ObjectRef, api_version: &str) -> ApiResource {
+    let version = api_version.rsplit('/').next().unwrap_or(api_version);
+    ApiResource::from_gvk(&GroupVersionKind::gvk(&object.group, version, &object.kind))
+}
+
+#[cfg(test)]
+mod tests;

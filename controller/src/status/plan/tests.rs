@@ -1,0 +1,149 @@
+use serde_json::json;
+use translate::api;
+use translate::status::{Condition, RouteParentStatus, RouteStatus};
+use xds::model::ObjectName;
+
+use super::*;
+
+fn observed(status: &Value) -> Observed {
+    Observed {
+        uid: "u".to_owned(),
+        resource_version: "7".to_owned(),
+        generation: 1,
+        api_version: "gateway.networking.k8s.io/v1".to_owned(),
+        is_deleted: false,
+        status: status.to_string().into(),
+    }
+}
+
+fn accepted() -> Status {
+    let condition = Condition {
+        kind: ConditionType::Accepted,
+        status: ConditionStatus::True,
+        reason: Reason::Accepted,
+        message: "the route is attached".into(),
+        observed_generation: 1,
+        field: None,
+        blame: translate::status::Blame::Own,
+    };
+    let parent_ref = serde_json::from_value(json!({"name": "edge"})).expect("a reference");
+    Status::Route(RouteStatus {
+        parents: vec![RouteParentStatus {
+            parent_ref,
+            controller_name: "ours.io/controller".to_owned(),
+            conditions: vec![condition],
+        }],
+    })
+}
+
+fn planned(status: &Value, translated: Option<&Status>, refused: Option<&str>) -> Option<Write> {
+    let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
+    let knowledge = Knowledge {
+        observed: &observed(status),
+        translated,
+        deployment: Deployment::Unknown,
+        listeners: BTreeMap::new(),
+        refused: refused.map(str::to_owned),
+        invalid: None,
+    };
+    plan(
+        &object,
+        &knowledge,
+        "ours.io/controller",
+        Timestamp::UNIX_EPOCH,
+    )
+}
+
+#[test]
+fn a_write_applies_to_the_version_that_was_compared() {
+    let write = planned(&Value::Null, Some(&accepted()), None).expect("a write");
+    assert_eq!(write.patch["metadata"]["resourceVersion"], "7");
+    let condition = &write.patch["status"]["parents"][0]["conditions"][0];
+    assert_eq!(condition["lastTransitionTime"], "1970-01-01T00:00:00Z");
+    assert_eq!(write.resource.plural, "httproutes");
+    assert_eq!(
+        planned(&write.patch["status"], Some(&accepted()), None),
+        None
+    );
+}
+
+#[test]
+fn what_is_wanted_is_told_apart_from_what_stood_there() {
+    let foreign =
+        json!({"parents": [{"parentRef": {"name": "x"}, "controllerName": "other.io/c"}]});
+    let one = planned(&Value::Null, Some(&accepted()), None).expect("a write");
+    let other = planned(&foreign, Some(&accepted()), None).expect("a write");
+    assert_ne!(one.patch, other.patch);
+    assert_eq!(one.wanted, other.wanted);
+}
+
+#[test]
+fn a_route_that_is_no_longer_ours_loses_our_entries_alone() {
+    let foreign = json!({"parentRef": {"name": "x"}, "controllerName": "other.io/c"});
+    let ours = json!({"parentRef": {"name": "edge"}, "controllerName": "ours.io/controller"});
+    let write = planned(&json!({"parents": [ours, foreign]}), None, None).expect("a write");
+    assert_eq!(write.patch["status"], json!({"parents": [foreign]}));
+    assert_eq!(planned(&json!({"parents": [foreign]}), None, None), None);
+}
+
+#[test]
+fn a_refusal_by_a_proxy_stands_in_the_status_of_the_object() {
+    let write = planned(&Value::Null, Some(&accepted()), Some("edge-1: no")).expect("a write");
+    let condition = &write.patch["status"]["parents"][0]["conditions"][0];
+    assert_eq!(
+        (&condition["status"], &condition["reason"]),
+        (&"False".into(), &"UnsupportedValue".into())
+    );
+    let message = "a proxy refuses this version and keeps the previous one: edge-1: no";
+    assert_eq!(condition["message"], message);
+}
+
+#[test]
+fn the_plurals_of_all_kinds_are_known() {
+    for (kind, plural) in [
+        ("Gateway", "gateways"),
+        ("ListenerSet", "listenersets"),
+        ("GRPCRoute", "grpcroutes"),
+        ("BackendTLSPolicy", "backendtlspolicies"),
+        ("TrafficPolicy", "trafficpolicies"),
+        ("Backend", "backends"),
+    ] {
+        let object = ObjectRef {
+            group: "g".into(),
+            kind: kind.into(),
+            name: ObjectName::new("a", "b"),
+        };
+        let resource = resource(&object, "g/v1");
+        assert_eq!((&*resource.plural, &*resource.version), (plural, "v1"));
+    }
+}
+
+#[test]
+fn an_invalid_version_is_told_of_in_its_own_generation() {
+    let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
+    let observed = Observed {
+        generation: 2,
+        ..observed(&Value::Null)
+    };
+    let knowledge = Knowledge {
+        observed: &observed,
+        translated: Some(&accepted()),
+        deployment: Deployment::Unknown,
+        listeners: BTreeMap::new(),
+        refused: None,
+        invalid: Some("spec.rules: unknown".into()),
+    };
+    let write = plan(
+        &object,
+        &knowledge,
+        "ours.io/controller",
+        Timestamp::UNIX_EPOCH,
+    );
+    let condition = write.expect("a write").patch["status"]["parents"][0]["conditions"][0].clone();
+    assert_eq!(
+        (&condition["status"], &condition["observedGeneration"]),
+        (&"False".into(), &2.into())
+    );
+    let message = "this version is invalid, the previous one stays in force: spec.rules: unknown";
+    assert_eq!(condition["message"], message);
+}

@@ -1,0 +1,199 @@
+use serde_json::json;
+use translate::status::GatewayStatus;
+
+use super::*;
+
+fn condition(kind: ConditionType, generation: i64) -> Condition {
+    Condition {
+        kind,
+        status: ConditionStatus::True,
+        reason: Reason::Programmed,
+        message: "requests are served".into(),
+        observed_generation: generation,
+        field: None,
+        blame: Blame::Own,
+    }
+}
+
+fn gateway(generation: i64) -> Status {
+    let programmed = || vec![condition(ConditionType::Programmed, generation)];
+    Status::Gateway(GatewayStatus {
+        addresses: Vec::new(),
+        conditions: programmed(),
+        listeners: vec![ListenerStatus {
+            name: "web".to_owned(),
+            supported_kinds: Vec::new(),
+            attached_routes: 0,
+            conditions: programmed(),
+        }],
+        attached_listener_sets: 0,
+    })
+}
+
+fn tally(accepted: usize, connected: usize) -> Tally {
+    Tally {
+        connected,
+        accepted,
+        refused: None,
+    }
+}
+
+/// What is said of the Gateway and of its listener, which is the same with one listener.
+fn judged(generation: i64, deployment: &Deployment, tally: Tally, present: &Value) -> String {
+    let mut status = gateway(generation);
+    let listeners = BTreeMap::from([("web".to_owned(), tally)]);
+    let evidence = Evidence {
+        deployment,
+        listeners: &listeners,
+        present,
+    };
+    compose(&mut status, evidence);
+    let Status::Gateway(status) = status else {
+        unreachable!("it was one")
+    };
+    let text = |it: &Condition| format!("{:?} {}: {}", it.status, it.reason, it.message);
+    let whole = text(&status.conditions[0]);
+    assert_eq!(whole, text(&status.listeners[0].conditions[0]));
+    whole
+}
+
+/// A status as it was written when two of three proxies had generation 4.
+fn written() -> Value {
+    let programmed = json!([{"type": "Programmed", "status": "True", "observedGeneration": 4,
+                             "message": "requests are served by 2 of 3 proxies"}]);
+    json!({"conditions": programmed, "listeners": [{"name": "web", "conditions": programmed}]})
+}
+
+#[test]
+fn a_gateway_becomes_programmed_step_by_step() {
+    for (deployment, counts, expected) in [
+        (
+            Deployment::Unknown,
+            (0, 0),
+            "False Pending: the workload is being deployed",
+        ),
+        (
+            Deployment::Done,
+            (0, 0),
+            "False Pending: no proxy is connected yet: see the pods of the Gateway",
+        ),
+        (
+            Deployment::Done,
+            (0, 3),
+            "False Pending: 0 of 3 proxies have this version",
+        ),
+        (
+            Deployment::Done,
+            (2, 3),
+            "True Programmed: requests are served by 2 of 3 proxies",
+        ),
+        (
+            Deployment::Done,
+            (1, 1),
+            "True Programmed: requests are served by 1 of 1 proxy",
+        ),
+    ] {
+        let (accepted, connected) = counts;
+        let said = judged(4, &deployment, tally(accepted, connected), &Value::Null);
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn a_disconnect_a_restart_and_a_new_leader_take_nothing_back() {
+    let as_written = "True Programmed: requests are served by 2 of 3 proxies";
+    for deployment in [Deployment::Unknown, Deployment::Done] {
+        for connected in [0, 1] {
+            let said = judged(4, &deployment, tally(0, connected), &written());
+            assert_eq!(said, as_written);
+        }
+    }
+}
+
+#[test]
+fn a_changed_object_is_acknowledged_anew() {
+    let said = judged(5, &Deployment::Done, tally(0, 3), &written());
+    assert_eq!(said, "False Pending: 0 of 3 proxies have this version");
+    let said = judged(5, &Deployment::Done, tally(3, 3), &written());
+    assert_eq!(
+        said,
+        "True Programmed: requests are served by 3 of 3 proxies"
+    );
+}
+
+#[test]
+fn a_refusal_by_one_proxy_counts_more_than_the_rest() {
+    let refused = Tally {
+        refused: Some("edge-1: port 80 is taken".to_owned()),
+        ..tally(2, 3)
+    };
+    let expected = "False Invalid: a proxy refuses this version and keeps the previous one: \
+                    edge-1: port 80 is taken";
+    let said = judged(4, &Deployment::Done, refused, &written());
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn what_cannot_be_deployed_says_so_unless_it_serves() {
+    let refused = Deployment::Refused("Service edge belongs to somebody else".to_owned());
+    let said = judged(4, &refused, tally(0, 0), &Value::Null);
+    assert_eq!(said, "False Invalid: Service edge belongs to somebody else");
+    let said = judged(4, &refused, tally(1, 1), &Value::Null);
+    assert_eq!(said, "True Programmed: requests are served by 1 of 1 proxy");
+}
+
+#[test]
+fn what_the_translator_denies_stays_denied() {
+    let mut status = gateway(4);
+    if let Status::Gateway(status) = &mut status {
+        let condition = &mut status.conditions[0];
+        set(
+            condition,
+            ConditionStatus::False,
+            Reason::AddressNotAssigned,
+            "no address".to_owned(),
+        );
+    }
+    let listeners = BTreeMap::from([("web".to_owned(), tally(3, 3))]);
+    let evidence = Evidence {
+        deployment: &Deployment::Done,
+        listeners: &listeners,
+        present: &written(),
+    };
+    compose(&mut status, evidence);
+    let Status::Gateway(status) = status else {
+        unreachable!("it was one")
+    };
+    assert_eq!(status.conditions[0].reason, Reason::AddressNotAssigned);
+    assert_eq!(
+        status.listeners[0].conditions[0].status,
+        ConditionStatus::True
+    );
+}
+
+#[test]
+fn a_gateway_works_as_long_as_one_of_its_listeners_does() {
+    let mut status = gateway(4);
+    let refused = Tally {
+        refused: Some("edge-1: no".to_owned()),
+        ..tally(0, 1)
+    };
+    let listeners = BTreeMap::from([
+        ("web".to_owned(), refused),
+        ("other".to_owned(), tally(1, 1)),
+    ]);
+    let evidence = Evidence {
+        deployment: &Deployment::Done,
+        listeners: &listeners,
+        present: &Value::Null,
+    };
+    compose(&mut status, evidence);
+    let Status::Gateway(status) = status else {
+        unreachable!("it was one")
+    };
+    assert_eq!(status.conditions[0].status, ConditionStatus::True);
+    assert_eq!(
+        status.listeners[0].conditions[0].status,
+        ConditionStatus::False
+    );
+}

@@ -1,0 +1,195 @@
+//! Events for what proxies refuse: beside the condition, which goes when the object is mended, they
+//! tell when it happened.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::time::{Instant, timeout};
+use tracing::debug;
+use translate::{ObjectRef, api};
+use xds::model::{Kind, ObjectName, ResourceKey};
+
+/// The object that a resource was made of: of its key, which carries it.
+#[must_use]
+pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
+    let parts: Vec<&str> = resource.key.split('/').collect();
+    let (kind, namespace, name) = match (resource.kind, &*parts) {
+        (Kind::Bind, [_, _, namespace, name]) => ("Gateway", *namespace, *name),
+        (_, [kind, namespace, name, ..]) => (*kind, *namespace, *name),
+        _ => return None,
+    };
+    let group = match kind {
+        "Backend" | "TrafficPolicy" => api::OWN_GROUP,
+        "Service" | "Pod" => "",
+        "EndpointSlice" => "discovery.k8s.io",
+        "InferencePool" => "inference.networking.k8s.io",
+        _ => api::GATEWAY_GROUP,
+    };
+    Some(ObjectRef {
+        group: group.into(),
+        kind: kind.to_owned().into(),
+        name: ObjectName::new(namespace, name),
+    })
+}
+
+/// Which refusals were told of, so that each is told of once, and a proxy that refuses something new
+/// all the time does not flood the cluster.
+#[derive(Debug, Default)]
+pub struct Told {
+    texts: BTreeMap<ResourceKey, String>,
+    recent: VecDeque<Instant>,
+}
+
+impl Told {
+    /// The refusals of a Gateway's proxies that were not told of yet and may be told of now.
+    pub fn new_ones<'a>(
+        &mut self,
+        before: impl IntoIterator<Item = &'a ResourceKey>,
+        refused: &'a BTreeMap<ResourceKey, String>,
+        now: Instant,
+    ) -> Vec<(&'a ResourceKey, &'a str)> {
+        for gone in before.into_iter().filter(|it| !refused.contains_key(it)) {
+            self.texts.remove(gone);
+        }
+        while self.recent.front().is_some_and(|at| *at + PERIOD <= now) {
+            self.recent.pop_front();
+        }
+        let mut news = Vec::new();
+        for (key, text) in refused {
+            if self.texts.get(key) == Some(text) || self.recent.len() >= PER_PERIOD {
+                continue;
+            }
+            self.texts.insert(key.clone(), text.clone());
+            self.recent.push_back(now);
+            news.push((key, text.as_str()));
+        }
+        news
+    }
+}
+
+/// Writes events. What it cannot write in time is lost: the condition says the same.
+#[derive(Debug, Clone)]
+pub struct Events(mpsc::Sender<(ObjectReference, String)>);
+
+impl Events {
+    /// Begins to write, until the last clone is dropped.
+    #[must_use]
+    pub fn start(client: Client, controller_name: &str, instance: &str) -> Self {
+        let (sender, mut receiver) = mpsc::channel::<(ObjectReference, String)>(PER_PERIOD);
+        let reporter = Reporter {
+            controller: controller_name.to_owned(),
+            instance: Some(instance.to_owned()),
+        };
+        let recorder = Recorder::new(client, reporter);
+        tokio::spawn(async move {
+            while let Some((object, text)) = receiver.recv().await {
+                let event = Event {
+                    type_: EventType::Warning,
+                    reason: "RefusedByProxy".to_owned(),
+                    note: Some(text),
+                    action: "Configure".to_owned(),
+                    secondary: None,
+                };
+                let published = timeout(DEADLINE, recorder.publish(&event, &object)).await;
+                if !matches!(published, Ok(Ok(()))) {
+                    debug!(?object, "an event was lost");
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    /// Tells of a refusal.
+    pub fn refused(&self, object: &ObjectRef, api_version: Option<&str>, uid: &str, why: &str) {
+        let reference = ObjectReference {
+            api_version: api_version.map(str::to_owned),
+            kind: Some(object.kind.to_string()),
+            name: Some(object.name.name.to_string()),
+            namespace: Some(object.name.namespace.to_string()),
+            uid: (!uid.is_empty()).then(|| uid.to_owned()),
+            ..ObjectReference::default()
+        };
+        let mut text = format!("a proxy keeps the previous version: {why}");
+        text.truncate(text.floor_char_boundary(MAX_NOTE));
+        if let Err(TrySendError::Full(_)) = self.0.try_send((reference, text)) {
+            debug!(%object, "an event was lost: too many wait");
+        }
+    }
+}
+
+/// Events within a [`PERIOD`]: 30.
+const PER_PERIOD: usize = 30;
+/// See [`PER_PERIOD`]: 60 s.
+const PERIOD: Duration = Duration::from_mins(1);
+/// For one event: 10 s.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// What the API server takes of a note: 1 KiB.
+const MAX_NOTE: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(kind: Kind, key: &str) -> ResourceKey {
+        ResourceKey {
+            kind,
+            key: key.into(),
+        }
+    }
+
+    #[test]
+    fn a_key_leads_to_the_object_that_the_user_wrote() {
+        for (kind, text, expected) in [
+            (Kind::Bind, "tcp/80/infra/edge", "Gateway infra/edge"),
+            (
+                Kind::Listener,
+                "Gateway/infra/edge/web",
+                "Gateway infra/edge",
+            ),
+            (
+                Kind::Listener,
+                "ListenerSet/app/more/web",
+                "ListenerSet app/more",
+            ),
+            (
+                Kind::Route,
+                "HTTPRoute/app/shop/3/Gateway/infra/edge/web",
+                "HTTPRoute app/shop",
+            ),
+            (
+                Kind::Policy,
+                "TrafficPolicy/app/jwt/x",
+                "TrafficPolicy app/jwt",
+            ),
+            (Kind::Service, "Service/app/shop", "Service app/shop"),
+        ] {
+            let object = object_of(&key(kind, text)).expect("an object");
+            assert_eq!(object.to_string(), expected);
+        }
+        assert_eq!(object_of(&key(Kind::Service, "garbage")), None);
+    }
+
+    #[test]
+    fn each_refusal_is_told_once_and_a_flood_is_cut() {
+        let (mut told, now) = (Told::default(), Instant::now());
+        let one = BTreeMap::from([(key(Kind::Service, "Service/a/b"), "bad port".to_owned())]);
+        assert_eq!(told.new_ones([], &one, now).len(), 1);
+        assert_eq!(told.new_ones(one.keys(), &one, now), []);
+        // Mended, and broken again.
+        assert_eq!(told.new_ones(one.keys(), &BTreeMap::new(), now), []);
+        assert_eq!(told.new_ones([], &one, now).len(), 1);
+        let flood = (0..100).map(|it| {
+            (
+                key(Kind::Service, &format!("Service/a/s{it}")),
+                String::new(),
+            )
+        });
+        let flood: BTreeMap<_, _> = flood.collect();
+        assert_eq!(told.new_ones([], &flood, now).len(), PER_PERIOD - 2);
+        assert_eq!(told.new_ones([], &flood, now + PERIOD).len(), PER_PERIOD);
+    }
+}

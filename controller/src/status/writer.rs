@@ -1,0 +1,376 @@
+//! Writes statuses to the cluster, as the leader.
+//!
+//! One task, which knows names alone: what is to be written of an object is worked out when its turn
+//! has come, from what holds then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::{Api, Client};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{debug, info, warn};
+use translate::ObjectRef;
+use translate::api::{self, Resource as _};
+use xds::model::{Kind, ObjectName};
+
+use super::metrics::StatusMetrics;
+use super::plan::{Knowledge, Write, plan};
+use super::programmed::{Deployment, Tally};
+use super::refusal::{Events, Told, object_of};
+use crate::leadership::Leadership;
+use crate::outputs::{Acknowledgements, Outputs};
+use crate::queue::{Next, Outcome, Queue, outcome_of};
+use crate::stopping::Stopping;
+
+/// Writes statuses.
+pub struct StatusWriter {
+    client: Client,
+    outputs: Arc<Outputs>,
+    controller_name: String,
+    events: Events,
+    metrics: StatusMetrics,
+    queue: Queue,
+    in_flight: JoinSet<(ObjectRef, Outcome)>,
+    /// What was last heard of the proxies of each Gateway.
+    acknowledgements: BTreeMap<ObjectName, Arc<Acknowledgements>>,
+    /// Why a proxy refuses what an object came to.
+    refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
+    told: Told,
+}
+
+impl StatusWriter {
+    /// With a client that does not repeat requests by itself: how fast to write is decided here.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        outputs: Arc<Outputs>,
+        controller_name: &str,
+        events: Events,
+        metrics: StatusMetrics,
+    ) -> Self {
+        Self {
+            client,
+            outputs,
+            controller_name: controller_name.to_owned(),
+            events,
+            metrics,
+            queue: Queue::default(),
+            in_flight: JoinSet::new(),
+            acknowledgements: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            told: Told::default(),
+        }
+    }
+
+    /// Writes while this replica is the leader, until the process ends. Nothing is written before the
+    /// first translation: until then, no object would seem ours.
+    pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
+        let mut translated = self.outputs.translated.subscribe();
+        let ready = async {
+            // Without an error, since the sender is ours too.
+            let _ = translated.wait_for(|is_translated| *is_translated).await;
+        };
+        tokio::select! {
+            () = ready => {}
+            () = stopping.stopped() => return,
+        }
+        loop {
+            tokio::select! {
+                () = leadership.won() => {}
+                () = stopping.stopped() => return,
+            }
+            let mut lost = leadership.clone();
+            tokio::select! {
+                () = self.lead() => {}
+                () = lost.lost() => info!("statuses are left to another leader"),
+                () = stopping.stopped() => return,
+            }
+            // What a follower writes may be older than what the new leader has written.
+            self.in_flight.shutdown().await;
+            self.queue = Queue::default();
+        }
+    }
+
+    async fn lead(&mut self) {
+        self.compare_all();
+        let mut next_comparison = Instant::now() + COMPARISON_INTERVAL;
+        let outputs = Arc::clone(&self.outputs);
+        loop {
+            let wake_at = self.start_writes().await.unwrap_or(next_comparison);
+            self.metrics.set_backlog(self.queue.backlog());
+            tokio::select! {
+                objects = outputs.statuses.changed() => self.push(&objects),
+                objects = outputs.invalid.changed() => self.push(&objects),
+                objects = outputs.observed.changed() => self.observed(&objects),
+                gateways = outputs.acknowledgements.changed() => {
+                    for gateway in &gateways {
+                        self.acknowledged(gateway);
+                    }
+                }
+                gateways = outputs.deployments.changed() => {
+                    for gateway in &gateways {
+                        self.push_gateway(gateway);
+                    }
+                }
+                Some(done) = self.in_flight.join_next() => self.done(done.ok()),
+                () = sleep_until(wake_at.min(next_comparison)) => {
+                    if Instant::now() >= next_comparison {
+                        self.compare_all();
+                        next_comparison = Instant::now() + COMPARISON_INTERVAL;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has every object looked at: most will turn out to be as they should.
+    fn compare_all(&mut self) {
+        let gateways = self.outputs.acknowledgements.keys();
+        for gateway in &gateways {
+            self.acknowledged(gateway);
+        }
+        let objects = self.outputs.observed.keys().into_iter().collect();
+        self.push(&objects);
+    }
+
+    fn push(&mut self, objects: &BTreeSet<ObjectRef>) {
+        let now = Instant::now();
+        for object in objects {
+            self.queue.push(object, now);
+        }
+    }
+
+    fn observed(&mut self, objects: &BTreeSet<ObjectRef>) {
+        let now = Instant::now();
+        for object in objects {
+            match self.outputs.observed.get(object) {
+                Some(_) => self.queue.observed(object, now),
+                None => self.queue.forget(object),
+            }
+        }
+    }
+
+    fn push_gateway(&mut self, gateway: &ObjectName) {
+        let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
+        let known = self.acknowledgements.get(gateway);
+        let listeners = known.into_iter().flat_map(|it| it.listeners.keys());
+        objects.extend(listeners.filter_map(object_of));
+        self.push(&objects);
+    }
+
+    /// Looks at the objects of which the proxies of a Gateway say something else than before.
+    fn acknowledged(&mut self, gateway: &ObjectName) {
+        let after = self.outputs.acknowledgements.get(gateway);
+        let before = match &after {
+            Some(after) => self
+                .acknowledgements
+                .insert(gateway.clone(), Arc::clone(after)),
+            None => self.acknowledgements.remove(gateway),
+        };
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
+        for side in [&before, &after] {
+            let resources = side.listeners.keys().chain(side.refused.keys());
+            objects.extend(resources.filter_map(object_of));
+        }
+        for object in before.refused.keys().filter_map(object_of) {
+            if let Some(refusals) = self.refused.get_mut(&object) {
+                refusals.remove(gateway);
+                if refusals.is_empty() {
+                    self.refused.remove(&object);
+                }
+            }
+        }
+        for (resource, why) in &after.refused {
+            if let Some(object) = object_of(resource) {
+                let refusals = self.refused.entry(object).or_default();
+                refusals.insert(gateway.clone(), why.clone());
+            }
+        }
+        self.tell(&before, &after);
+        self.push(&objects);
+    }
+
+    fn tell(&mut self, before: &Acknowledgements, after: &Acknowledgements) {
+        let now = Instant::now();
+        let news = self
+            .told
+            .new_ones(before.refused.keys(), &after.refused, now);
+        for (resource, why) in news {
+            let Some(object) = object_of(resource) else {
+                continue;
+            };
+            let observed = self.outputs.observed.get(&object);
+            let version = observed.as_ref().map(|it| it.api_version.as_str());
+            let uid = observed.as_ref().map_or("", |it| it.uid.as_str());
+            self.events.refused(&object, version, uid, why);
+        }
+    }
+
+    /// Starts every write whose time has come. Returns when the next one may.
+    async fn start_writes(&mut self) -> Option<Instant> {
+        let mut taken = 0;
+        loop {
+            let object = match self.queue.next(Instant::now()) {
+                Next::Take(object) => object,
+                Next::At(at) => return Some(at),
+                Next::Idle => return None,
+            };
+            match self.plan(&object) {
+                Some((write, version)) => self.start(object, write, version),
+                None => self.queue.done(&object, Outcome::Unchanged, Instant::now()),
+            }
+            taken += 1;
+            // Comparing everything takes a while: others have something to do too.
+            if taken % PLANS_AT_ONCE == 0 {
+                yield_now().await;
+            }
+        }
+    }
+
+    fn plan(&self, object: &ObjectRef) -> Option<(Write, String)> {
+        let observed = self.outputs.observed.get(object)?;
+        let translated = self.outputs.statuses.get(object);
+        let (gateway, listeners) = self.listeners(object);
+        let deployment = gateway.and_then(|it| self.outputs.deployments.get(&it));
+        let refused = self.refused.get(object);
+        let knowledge = Knowledge {
+            observed: &observed,
+            translated: translated.as_deref(),
+            deployment: deployment.unwrap_or(Deployment::Unknown),
+            listeners,
+            refused: refused.and_then(|it| it.values().next().cloned()),
+            invalid: self.outputs.invalid.get(object),
+        };
+        let write = plan(object, &knowledge, &self.controller_name, Timestamp::now())?;
+        Some((write, observed.resource_version.clone()))
+    }
+
+    /// The Gateway of an object with listeners, and what its proxies say of them.
+    fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, Tally>) {
+        let is_gateway = object.kind == api::Gateway::KIND;
+        if !is_gateway && object.kind != api::ListenerSet::KIND {
+            return (None, BTreeMap::new());
+        }
+        let own = format!("{}/{}/", object.kind, object.name);
+        let names = |gateway: &ObjectName, of: &Acknowledgements| {
+            let refused = of.refused.keys().filter(|it| it.kind == Kind::Listener);
+            let keys: BTreeSet<_> = of.listeners.keys().chain(refused).cloned().collect();
+            let tallies = keys.into_iter().filter_map(|key| {
+                let name = match key.key.strip_prefix(&own) {
+                    Some(name) => name.to_owned(),
+                    None if is_gateway => key.key.to_string(),
+                    None => return None,
+                };
+                let bind = of.refused.iter().find(|(it, _)| it.kind == Kind::Bind);
+                let refused = of.refused.get(&key).or(bind.map(|(_, why)| why));
+                let tally = Tally {
+                    connected: of.connected,
+                    accepted: of.listeners.get(&key).copied().unwrap_or(0),
+                    refused: refused.cloned(),
+                };
+                Some((name, tally))
+            });
+            (Some(gateway.clone()), tallies.collect::<BTreeMap<_, _>>())
+        };
+        if is_gateway {
+            let known = self.acknowledgements.get(&object.name);
+            return names(
+                &object.name,
+                known.map_or(&Acknowledgements::default(), |it| it),
+            );
+        }
+        let found = self.acknowledgements.iter().find(|(_, known)| {
+            let mut keys = known.listeners.keys().chain(known.refused.keys());
+            keys.any(|key| key.kind == Kind::Listener && key.key.starts_with(&own))
+        });
+        found.map_or((None, BTreeMap::new()), |(gateway, known)| {
+            names(gateway, known)
+        })
+    }
+
+    fn start(&mut self, object: ObjectRef, write: Write, version: String) {
+        if write.left_out > 0 {
+            warn!(
+                %object,
+                entries = write.left_out,
+                "the status has no room for our entries: others have filled it"
+            );
+        }
+        let client = self.client.clone();
+        let outputs = Arc::clone(&self.outputs);
+        let metrics = self.metrics.clone();
+        self.in_flight.spawn(async move {
+            let outcome = send(client, &object, &write).await;
+            metrics.count(outcome);
+            let outcome = match outcome {
+                Outcome::Conflict { .. } => {
+                    let now = outputs.observed.get(&object);
+                    let is_known = now.is_some_and(|it| it.resource_version != version);
+                    Outcome::Conflict { is_known }
+                }
+                other => other,
+            };
+            (object, outcome)
+        });
+    }
+
+    fn done(&mut self, done: Option<(ObjectRef, Outcome)>) {
+        if let Some((object, outcome)) = done {
+            self.queue.done(&object, outcome, Instant::now());
+            if self.outputs.observed.get(&object).is_none() {
+                self.queue.forget(&object);
+            }
+        }
+    }
+}
+
+/// Sends one write. An answer that does not come in time says nothing about whether it was written: the
+/// version in the patch keeps a second one from doing harm.
+async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
+    let name = &object.name;
+    let api: Api<DynamicObject> = if name.namespace.is_empty() {
+        Api::all_with(client, &write.resource)
+    } else {
+        Api::namespaced_with(client, &name.namespace, &write.resource)
+    };
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&write.patch));
+    let answer = api.patch_status(&name.name, &parameters, &patch);
+    let error = match timeout(WRITE_DEADLINE, answer).await {
+        Ok(Ok(_)) => {
+            debug!(%object, "wrote the status");
+            return Outcome::Written(write.wanted);
+        }
+        Ok(Err(error)) => error,
+        Err(_) => {
+            warn!(%object, "the API server did not answer a status write in time");
+            return Outcome::Unavailable;
+        }
+    };
+    let outcome = outcome_of(&error);
+    match outcome {
+        Outcome::Conflict { .. } => debug!(%object, "somebody else has changed the object"),
+        Outcome::Refused => warn!(
+            %object,
+            %error,
+            "the API server refuses the status: check the controller's RBAC rules and the version \
+             of the CRDs"
+        ),
+        _ => warn!(%object, %error, "cannot write the status yet"),
+    }
+    outcome
+}
+
+/// How often everything is compared, in case somebody changed what no watch told of: 10 min.
+const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
+/// For one write: 10 s.
+const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// Objects that are compared before others get their turn: 64.
+const PLANS_AT_ONCE: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,332 @@
+//! On paused time: a minute passes as soon as every task waits.
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use translate::status::{
+    Blame, Condition, ConditionStatus, ConditionType, Reason, RouteParentStatus, RouteStatus,
+    Status,
+};
+
+use super::*;
+use crate::leadership::Election;
+use crate::metrics::Metrics;
+use crate::outputs::Observed;
+use crate::stopping::Stop;
+use crate::testing::{ApiServer, Fault};
+
+const OURS: &str = "gateway-system.io/controller";
+const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
+
+/// A writer at work on a cluster.
+struct Scene {
+    server: ApiServer,
+    outputs: Arc<Outputs>,
+    election: Election,
+    _stop: Stop,
+}
+
+impl Scene {
+    /// With watches that tell of a change after `watch_delay`.
+    fn begin(watch_delay: Duration) -> Self {
+        let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
+        let (election, leadership) = Leadership::new();
+        let (stop, stopping) = Stopping::new();
+        let client = server.client();
+        let events = Events::start(client.clone(), OURS, "test");
+        let metrics = StatusMetrics::new(&Metrics::default());
+        let writer = StatusWriter::new(client, Arc::clone(&outputs), OURS, events, metrics);
+        tokio::spawn(writer.run(leadership, stopping));
+        tokio::spawn(watch(server.clone(), Arc::clone(&outputs), watch_delay));
+        outputs.translated.send_replace(true);
+        election.set(true);
+        Self {
+            server,
+            outputs,
+            election,
+            _stop: stop,
+        }
+    }
+
+    fn now() -> Self {
+        Self::begin(Duration::ZERO)
+    }
+
+    /// A route without a status yet.
+    fn route(&self, name: &str) {
+        self.server.put(&path(name), json!({"spec": {"rules": []}}));
+    }
+
+    fn want(&self, name: &str, message: &str) {
+        let status = Arc::new(accepted(message));
+        self.outputs.statuses.set(&object(name), Some(status));
+    }
+
+    /// What the route's parents are, by controller and message of the first condition.
+    fn parents(&self, name: &str) -> Vec<String> {
+        let route = self.server.get(&path(name)).expect("a route");
+        let parents = route["status"]["parents"].as_array().cloned();
+        let text = |it: &Value| {
+            let message = it["conditions"][0]["message"].as_str().unwrap_or("-");
+            format!(
+                "{}: {message}",
+                it["controllerName"].as_str().expect("a name")
+            )
+        };
+        parents.unwrap_or_default().iter().map(text).collect()
+    }
+
+    /// Somebody else replaces the parents of a route by what they want.
+    fn overwrite(&self, name: &str, change: impl FnOnce(&mut Vec<Value>)) {
+        let mut route = self.server.get(&path(name)).expect("a route");
+        let mut parents = route["status"]["parents"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        change(&mut parents);
+        route["status"]["parents"] = parents.into();
+        self.server.put(&path(name), route);
+    }
+
+    fn count(&self) -> usize {
+        self.server.writes().len()
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/apis/gateway.networking.k8s.io/v1/namespaces/app/httproutes/{name}")
+}
+
+fn object(name: &str) -> ObjectRef {
+    ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", name))
+}
+
+fn ours(message: &str) -> String {
+    format!("{OURS}: {message}")
+}
+
+fn theirs() -> Value {
+    json!({"parentRef": {"name": "other"}, "controllerName": "example.com/other",
+           "conditions": [{"type": "Accepted", "message": "theirs"}]})
+}
+
+fn accepted(message: &str) -> Status {
+    let condition = Condition {
+        kind: ConditionType::Accepted,
+        status: ConditionStatus::True,
+        reason: Reason::Accepted,
+        message: message.to_owned().into(),
+        observed_generation: 1,
+        field: None,
+        blame: Blame::Own,
+    };
+    let parent_ref = serde_json::from_value(json!({"name": "edge"})).expect("a reference");
+    Status::Route(RouteStatus {
+        parents: vec![RouteParentStatus {
+            parent_ref,
+            controller_name: OURS.to_owned(),
+            conditions: vec![condition],
+        }],
+    })
+}
+
+/// Stands in for the watches of the controller.
+async fn watch(server: ApiServer, outputs: Arc<Outputs>, delay: Duration) {
+    let mut changes = server.changes(ROUTES);
+    while let Some(line) = changes.recv().await {
+        sleep(delay).await;
+        let change: Value = serde_json::from_slice(&line).expect("JSON");
+        let object = &change["object"];
+        let text = |field: &str| object["metadata"][field].as_str().expect("text").to_owned();
+        let observed = Observed {
+            uid: text("uid"),
+            resource_version: text("resourceVersion"),
+            generation: 1,
+            api_version: "gateway.networking.k8s.io/v1".to_owned(),
+            is_deleted: false,
+            status: object["status"].to_string().into(),
+        };
+        let observed = (change["type"] != "DELETED").then(|| Arc::new(observed));
+        let name = self::object(&text("name"));
+        outputs.observed.set(&name, observed);
+    }
+}
+
+async fn seconds(count: u64) {
+    sleep(Duration::from_secs(count)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_at_once_and_then_not_again() {
+    let scene = Scene::now();
+    scene.route("a");
+    scene.want("a", "one");
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(scene.parents("a"), [ours("one")]);
+    seconds(3_600).await;
+    assert_eq!(scene.count(), 1, "comparing again finds nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_in_quick_succession_are_written_every_half_second() {
+    let scene = Scene::now();
+    scene.route("a");
+    for count in 0..1_000 {
+        scene.want("a", &count.to_string());
+        sleep(Duration::from_millis(10)).await;
+    }
+    seconds(1).await;
+    assert_eq!(scene.parents("a"), [ours("999")]);
+    let count = scene.count();
+    assert!((15..=22).contains(&count), "{count} writes in 10 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_leader_writes_and_compares_everything_when_it_becomes_so() {
+    let scene = Scene::now();
+    scene.election.set(false);
+    seconds(1).await;
+    scene.route("a");
+    scene.want("a", "one");
+    seconds(700).await;
+    assert_eq!(scene.count(), 0);
+    scene.election.set(true);
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(scene.parents("a"), [ours("one")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_back_before_the_first_translation() {
+    let scene = Scene::now();
+    scene.outputs.translated.send_replace(false);
+    let scene = {
+        // A controller that has just started, with entries of ours from before.
+        let fresh = Scene::begin(Duration::ZERO);
+        drop(scene);
+        fresh
+    };
+    scene.election.set(false);
+    scene.route("gone");
+    scene.overwrite("gone", |parents| {
+        parents.push(theirs());
+        parents.push(json!({"parentRef": {"name": "edge"}, "controllerName": OURS}));
+    });
+    scene.election.set(true);
+    sleep(Duration::from_millis(20)).await;
+    assert_eq!(scene.parents("gone"), ["example.com/other: theirs"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_writer_that_races_loses_nothing_and_neither_do_we() {
+    let scene = Scene::begin(Duration::from_millis(30));
+    scene.server.set_latency(Duration::from_millis(5));
+    scene.route("a");
+    for count in 0..100_u64 {
+        scene.want("a", &count.to_string());
+        scene.overwrite("a", |parents| {
+            parents.retain(|it| it["controllerName"] == OURS);
+            let mut entry = theirs();
+            entry["conditions"][0]["message"] = format!("theirs {count}").into();
+            parents.push(entry);
+        });
+        sleep(Duration::from_millis(count * 7 % 83)).await;
+    }
+    seconds(2).await;
+    let mut parents = scene.parents("a");
+    parents.sort();
+    assert_eq!(
+        parents,
+        ["example.com/other: theirs 99".to_owned(), ours("99")]
+    );
+    let writes = scene.server.writes();
+    assert!(writes.iter().any(|it| it.code == 409), "there was no race");
+    assert!(writes.len() <= 40, "{} writes in 6 s", writes.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_that_keeps_replacing_our_status_causes_few_writes() {
+    let scene = Scene::now();
+    scene.route("a");
+    scene.want("a", "one");
+    for _ in 0..1_200 {
+        sleep(Duration::from_millis(50)).await;
+        scene.overwrite("a", Vec::clear);
+    }
+    let count = scene.count();
+    assert!((6..=12).contains(&count), "{count} writes in a minute");
+    seconds(120).await;
+    assert_eq!(
+        scene.parents("a"),
+        [ours("one")],
+        "it stops, and we have the last word"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_routes_are_written_eight_at_a_time_and_once_each() {
+    let scene = Scene::now();
+    scene.server.set_latency(Duration::from_millis(4));
+    for count in 0..2_000 {
+        scene.route(&count.to_string());
+        scene.want(&count.to_string(), "one");
+    }
+    seconds(60).await;
+    assert_eq!(scene.count(), 2_000);
+    assert_eq!(scene.server.most_in_flight(), 8);
+    assert_eq!(scene.parents("1999"), [ours("one")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttling_shrinks_what_is_in_flight_and_loses_nothing() {
+    let scene = Scene::now();
+    scene.server.fail([Fault::Refused(429, 2); 3]);
+    for count in 0..50 {
+        scene.route(&count.to_string());
+        scene.want(&count.to_string(), "one");
+    }
+    seconds(30).await;
+    for count in 0..50 {
+        assert_eq!(scene.parents(&count.to_string()), [ours("one")]);
+    }
+    assert_eq!(scene.server.faults_left(), 0);
+    assert_eq!(scene.count(), 53);
+    let writes = scene.server.writes();
+    let refused = writes.iter().find(|it| it.code == 429).expect("one");
+    let mut later = writes
+        .iter()
+        .filter(|it| it.at > refused.at + Duration::from_millis(1));
+    let waited = later.next().expect("one").at - refused.at;
+    assert!(waited >= Duration::from_secs(2), "after {waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_applied_without_an_answer_is_not_repeated() {
+    let scene = Scene::now();
+    scene.server.fail([Fault::AppliedWithoutAnswer]);
+    scene.route("a");
+    scene.want("a", "one");
+    seconds(60).await;
+    assert_eq!(scene.parents("a"), [ours("one")]);
+    assert_eq!(scene.count(), 1, "the watch told that it was applied");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_fails_is_asked_again_and_one_that_refuses_is_not() {
+    let scene = Scene::now();
+    scene
+        .server
+        .fail([Fault::Refused(500, 0), Fault::Refused(503, 0)]);
+    scene.route("a");
+    scene.want("a", "one");
+    seconds(5).await;
+    assert_eq!(scene.parents("a"), [ours("one")]);
+    scene.server.fail([Fault::Refused(403, 0)]);
+    scene.want("a", "two");
+    seconds(300).await;
+    assert_eq!(scene.count(), 4, "three, and one that is forbidden");
+    seconds(700).await;
+    assert_eq!(
+        scene.parents("a"),
+        [ours("two")],
+        "ten minutes later it is tried again"
+    );
+}

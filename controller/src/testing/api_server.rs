@@ -1,0 +1,384 @@
+//! An API server in this process, behind kube's client: objects with versions and generations, merge
+//! patches, server-side apply (by whole fields), lists and watches, and faults on demand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Response, StatusCode};
+use http_body_util::{BodyExt as _, Collected};
+use hyper::body::{Body, Frame};
+use kube::Client;
+use kube::client::Body as KubeBody;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use super::path::ApiPath;
+
+/// An API server. A clone is the same.
+#[derive(Clone, Default)]
+pub(crate) struct ApiServer(Arc<Mutex<State>>);
+
+/// What goes wrong with a request that writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// It is answered with this status code; 429 asks for so many seconds of patience.
+    Refused(u16, u32),
+    /// It is carried out, and the answer never comes.
+    AppliedWithoutAnswer,
+}
+
+/// A request that was made.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) at: Instant,
+    pub(crate) method: Method,
+    /// With the query.
+    pub(crate) uri: String,
+    pub(crate) code: u16,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<ApiPath, Value>,
+    version: u64,
+    faults: VecDeque<Fault>,
+    requests: Vec<Request>,
+    watches: Vec<(ApiPath, mpsc::UnboundedSender<Bytes>)>,
+    history: Vec<(u64, ApiPath, Bytes)>,
+    in_flight: usize,
+    most_in_flight: usize,
+    latency: Duration,
+}
+
+impl ApiServer {
+    pub(crate) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: http::Request<KubeBody>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.serve(request).await) }
+        });
+        Client::new(service, "default")
+    }
+
+    /// How long each request takes.
+    pub(crate) fn set_latency(&self, latency: Duration) {
+        self.state().latency = latency;
+    }
+
+    /// The next writes go wrong, one for each fault.
+    pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.state().faults.extend(faults);
+    }
+
+    /// Faults that were not used up.
+    pub(crate) fn faults_left(&self) -> usize {
+        self.state().faults.len()
+    }
+
+    /// Creates or replaces an object, as somebody else. Returns it as it stands then.
+    pub(crate) fn put(&self, path: &str, object: Value) -> Value {
+        self.state().store(&ApiPath::parse(path), object)
+    }
+
+    /// Removes an object, as somebody else.
+    pub(crate) fn remove(&self, path: &str) {
+        self.state().delete(&ApiPath::parse(path));
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        self.state().objects.get(&ApiPath::parse(path)).cloned()
+    }
+
+    /// Requests so far that were to write.
+    pub(crate) fn writes(&self) -> Vec<Request> {
+        let state = self.state();
+        let writes = state.requests.iter();
+        writes
+            .filter(|it| it.method != Method::GET)
+            .cloned()
+            .collect()
+    }
+
+    /// Every change of a collection, from its beginning, as a watch tells it.
+    pub(crate) fn changes(&self, collection: &str) -> mpsc::UnboundedReceiver<Bytes> {
+        self.state().follow(ApiPath::parse(collection), 0)
+    }
+
+    /// The largest number of requests at once, watches aside.
+    pub(crate) fn most_in_flight(&self) -> usize {
+        self.state().most_in_flight
+    }
+
+    async fn serve(&self, request: http::Request<KubeBody>) -> Response<Answer> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map(Collected::to_bytes);
+        let body = body.unwrap_or_default();
+        let query = head.uri.query().unwrap_or_default().to_owned();
+        let path = ApiPath::parse(head.uri.path());
+        if query.contains("watch=true") {
+            let mut parameters = query.split('&');
+            let since = parameters.find_map(|it| it.strip_prefix("resourceVersion="));
+            let since = since.and_then(|it| it.parse().ok()).unwrap_or(0);
+            return respond(200, Answer::Stream(self.state().follow(path, since)));
+        }
+        let latency = {
+            let mut state = self.state();
+            state.in_flight += 1;
+            state.most_in_flight = state.most_in_flight.max(state.in_flight);
+            state.latency
+        };
+        sleep(latency).await;
+        let (code, value, is_answered) = {
+            let mut state = self.state();
+            state.in_flight -= 1;
+            let fault = match head.method {
+                Method::GET => None,
+                _ => state.faults.pop_front(),
+            };
+            let (code, value) = match fault {
+                Some(Fault::Refused(code, seconds)) => refusal(code, "as told", seconds),
+                _ => state.answer(&head.method, &path, &query, &body),
+            };
+            state.requests.push(Request {
+                at: Instant::now(),
+                method: head.method,
+                uri: head.uri.to_string(),
+                code,
+            });
+            (
+                code,
+                value,
+                !matches!(fault, Some(Fault::AppliedWithoutAnswer)),
+            )
+        };
+        if !is_answered {
+            std::future::pending::<()>().await;
+        }
+        respond(code, Answer::Whole(Some(value.to_string().into())))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn answer(
+        &mut self,
+        method: &Method,
+        path: &ApiPath,
+        query: &str,
+        body: &[u8],
+    ) -> (u16, Value) {
+        let present = self.objects.get(&path.object()).cloned();
+        match (method, present) {
+            (&Method::GET, _) if path.name.is_empty() => (200, self.list(path)),
+            (&Method::GET, Some(present)) => (200, present),
+            (&Method::PATCH, present) if query.contains("fieldManager") => {
+                self.apply(path, present, query, body)
+            }
+            (&Method::PATCH, Some(present)) => self.patch(path, present, body),
+            (&Method::DELETE, Some(present)) => self.delete_checked(path, &present, body),
+            (&Method::POST, _) => (201, parse(body)),
+            _ => refusal(404, "not found", 0),
+        }
+    }
+
+    fn list(&self, collection: &ApiPath) -> Value {
+        let objects = self.objects.iter();
+        let items: Vec<&Value> = objects
+            .filter(|(path, _)| path.is_in(collection))
+            .map(|(_, object)| object)
+            .collect();
+        let version = self.version.to_string();
+        json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": version}, "items": items})
+    }
+
+    fn patch(&mut self, path: &ApiPath, mut present: Value, body: &[u8]) -> (u16, Value) {
+        let patch = parse(body);
+        let wanted = &patch["metadata"]["resourceVersion"];
+        if !wanted.is_null() && *wanted != present["metadata"]["resourceVersion"] {
+            return refusal(409, "the object has been modified", 0);
+        }
+        merge(&mut present, &patch);
+        (200, self.store(&path.object(), present))
+    }
+
+    /// Of two managers, the second has to use force; fields are not told apart.
+    fn apply(
+        &mut self,
+        path: &ApiPath,
+        present: Option<Value>,
+        query: &str,
+        body: &[u8],
+    ) -> (u16, Value) {
+        let manager = query
+            .split('&')
+            .find_map(|it| it.strip_prefix("fieldManager="));
+        let manager = manager.unwrap_or_default().to_owned();
+        let code = if present.is_some() { 200 } else { 201 };
+        let mut object = present.unwrap_or_else(|| json!({"metadata": {}}));
+        let owner = object["metadata"]["managedFields"][0]["manager"].clone();
+        let is_foreign = !object["metadata"]["uid"].is_null() && owner != json!(manager);
+        if is_foreign && !query.contains("force=true") {
+            return refusal(409, "conflict with another field manager", 0);
+        }
+        merge(&mut object, &parse(body));
+        object["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Apply"}]);
+        (code, self.store(&path.object(), object))
+    }
+
+    fn delete_checked(&mut self, path: &ApiPath, present: &Value, body: &[u8]) -> (u16, Value) {
+        let options = if body.is_empty() {
+            Value::Null
+        } else {
+            parse(body)
+        };
+        let uid = &options["preconditions"]["uid"];
+        if !uid.is_null() && *uid != present["metadata"]["uid"] {
+            return refusal(409, "another uid", 0);
+        }
+        self.delete(path);
+        (
+            200,
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Success"}),
+        )
+    }
+
+    fn delete(&mut self, path: &ApiPath) {
+        if let Some(mut object) = self.objects.remove(path) {
+            self.version += 1;
+            object["metadata"]["resourceVersion"] = self.version.to_string().into();
+            self.tell(path, "DELETED", &object);
+        }
+    }
+
+    /// Puts an object in; its version moves if it is another than before, and its generation with it
+    /// if `spec` is.
+    fn store(&mut self, path: &ApiPath, mut object: Value) -> Value {
+        let before = self.objects.get(path).cloned();
+        let kept = before.as_ref().map(|it| it["metadata"].clone());
+        let metadata = &mut object["metadata"];
+        metadata["name"] = path.name.clone().into();
+        if !path.namespace.is_empty() {
+            metadata["namespace"] = path.namespace.clone().into();
+        }
+        if let Some(kept) = kept {
+            for field in ["uid", "resourceVersion", "generation"] {
+                metadata[field] = kept[field].clone();
+            }
+        } else {
+            metadata["uid"] = format!("uid-{}", self.version + 1).into();
+            metadata["generation"] = 1.into();
+        }
+        if before.as_ref() == Some(&object) {
+            return object;
+        }
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        if let Some(before) = before.as_ref().filter(|it| it["spec"] != object["spec"]) {
+            let generation = before["metadata"]["generation"].as_i64().unwrap_or(0);
+            object["metadata"]["generation"] = (generation + 1).into();
+        }
+        self.objects.insert(path.clone(), object.clone());
+        let kind = if before.is_some() {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
+        self.tell(path, kind, &object);
+        object
+    }
+
+    fn tell(&mut self, path: &ApiPath, kind: &str, object: &Value) {
+        let line = Bytes::from(format!("{}\n", json!({"type": kind, "object": object})));
+        self.history
+            .push((self.version, path.clone(), line.clone()));
+        self.watches.retain(|(collection, sender)| {
+            !path.is_in(collection) || sender.send(line.clone()).is_ok()
+        });
+    }
+
+    /// The changes after a version, and those to come.
+    fn follow(&mut self, collection: ApiPath, since: u64) -> mpsc::UnboundedReceiver<Bytes> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        for (version, path, line) in &self.history {
+            if *version > since && path.is_in(&collection) {
+                let _ = sender.send(line.clone());
+            }
+        }
+        self.watches.push((collection, sender));
+        receiver
+    }
+}
+
+fn parse(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|error| panic!("no JSON: {error}"))
+}
+
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    for (name, value) in fields {
+        match value {
+            Value::Null => drop(target.as_object_mut().and_then(|it| it.remove(name))),
+            value => merge(&mut target[name], value),
+        }
+    }
+}
+
+fn refusal(code: u16, message: &str, retry_after: u32) -> (u16, Value) {
+    let reason = match code {
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": message, "details": {"retryAfterSeconds": retry_after},
+    });
+    (code, status)
+}
+
+fn respond(code: u16, answer: Answer) -> Response<Answer> {
+    let mut response = Response::new(answer);
+    *response.status_mut() = StatusCode::from_u16(code).expect("a status code");
+    response
+}
+
+/// A body.
+enum Answer {
+    Whole(Option<Bytes>),
+    Stream(mpsc::UnboundedReceiver<Bytes>),
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let next = match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take()),
+            Self::Stream(receiver) => receiver.poll_recv(context),
+        };
+        next.map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

@@ -1,0 +1,6 @@
+//! What tests of several parts need: an API server in this process.
+
+mod api_server;
+mod path;
+
+pub(crate) use api_server::{ApiServer, Fault};
