@@ -16,6 +16,7 @@
 pub mod args;
 pub mod board;
 pub mod context;
+pub mod deploy;
 pub mod election;
 pub mod gateway_class;
 pub mod health;

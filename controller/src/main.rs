@@ -8,11 +8,13 @@ use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use controller::args::{Cli, Command, RunArgs};
 use controller::context::Context;
+use controller::deploy::{Deployer, Settings};
 use controller::election::Candidate;
 use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
 use controller::server::{self, Answer, Handler};
+use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
 use controller::watch::{Kinds, Readiness, Supervisor};
@@ -75,6 +77,7 @@ async fn serve(args: RunArgs) -> Result<()> {
     );
     let mut tasks = JoinSet::new();
     start_reading(&context, &mut tasks).await?;
+    start_writing(&context, config.clone(), &mut tasks)?;
     start_election(&context, config, election, &mut tasks)?;
     tasks.spawn(gateway_class::run(context.clone()));
     tokio::select! {
@@ -119,7 +122,34 @@ async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
     let selectors = args.discovery_namespace_selectors.clone();
     let watches = Supervisor::start(&context.client, selectors, &sender, &readiness, metrics);
     until_stopped(context, tasks, watches.run());
-    until_stopped(context, tasks, translation.run(changes));
+    let mut known = context.outputs.addresses_known.subscribe();
+    let translation = async move {
+        // Otherwise a controller that has just started would take every Gateway's address back. Without
+        // an error, since the sender is the context's.
+        let _ = known.wait_for(|is_known| *is_known).await;
+        translation.run(changes).await;
+    };
+    until_stopped(context, tasks, translation);
+    Ok(())
+}
+
+/// Starts what the leader alone does: to write statuses, and what Gateways run on. Both decide by
+/// themselves how fast.
+fn start_writing(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> Result<()> {
+    let client = client(config, Retries::Never)?;
+    let args = &context.args;
+    let events = Events::start(client.clone(), &args.controller_name, &args.pod_name);
+    let writer = StatusWriter::new(
+        client.clone(),
+        Arc::clone(&context.outputs),
+        &args.controller_name,
+        events,
+        StatusMetrics::new(&context.metrics),
+    );
+    let (leadership, stopping) = (&context.leadership, &context.stopping);
+    tasks.spawn(writer.run(leadership.clone(), stopping.clone()));
+    let deployer = Deployer::new(client, Arc::clone(&context.outputs), Settings::of(args));
+    tasks.spawn(deployer.run(leadership.clone(), stopping.clone()));
     Ok(())
 }
 

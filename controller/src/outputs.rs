@@ -12,6 +12,7 @@ use xds::delta::{Publication, Views};
 use xds::model::{ObjectName, ResourceKey};
 
 use crate::board::Board;
+use crate::deploy::ports::Port;
 use crate::status::Deployment;
 
 /// Everything that is handed over.
@@ -35,10 +36,20 @@ pub struct Outputs {
     pub parameters: Board<ObjectName, Arc<Value>>,
     /// The addresses of each Gateway: from the deployer to translation.
     pub addresses: Board<ObjectName, Vec<GatewayAddress>>,
+    /// The UID of each Gateway that is there and not being deleted: from the watches to the deployer.
+    pub gateways: Board<ObjectName, Arc<str>>,
+    /// The ports that the proxies of each Gateway listen on: from translation to the deployer.
+    pub ports: Board<ObjectName, BTreeSet<Port>>,
+    /// Whether the deployer knows the addresses of all Gateways. Until then, a Gateway without one may
+    /// have lost nothing.
+    pub addresses_known: watch::Sender<bool>,
     /// How far the deployment of each Gateway is: from the deployer to the status writer.
     pub deployments: Board<ObjectName, Deployment>,
     /// What the proxies of each Gateway have put into force: from the xDS server to the status writer.
     pub acknowledgements: Board<ObjectName, Arc<Acknowledgements>>,
+    /// The certificate authorities that proxies are to trust (PEM), which the deployer puts beside each
+    /// proxy: from the xDS server. Empty where it speaks no TLS, and until they are known.
+    pub authorities: watch::Sender<Arc<str>>,
 }
 
 /// An object as it stands in the cluster, as far as a write to its status needs it. It is no part of

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use translate::api::{CLASS_KIND, GATEWAY_GROUP};
+use translate::api::{CLASS_KIND, GATEWAY_GROUP, Gateway, Resource as _};
 use translate::status::{GatewayClassStatus, Status};
 use translate::{Batch, Event, ObjectRef, Store};
 use xds::model::ObjectName;
@@ -105,6 +105,9 @@ impl Intake {
             return;
         };
         self.outputs.observed.set(&reference, None);
+        if reference.kind == Gateway::KIND {
+            self.outputs.gateways.set(&name, None);
+        }
         if self.kinds.reading(kind) == Some(Reading::Class) {
             self.outputs.statuses.set(&reference, None);
             batch.push(Event::Class(name.name.to_string(), false));
@@ -115,6 +118,13 @@ impl Intake {
     }
 
     fn observe(&self, reference: &ObjectRef, observed: Option<Arc<Observed>>) {
+        if let Some(observed) = observed
+            .as_ref()
+            .filter(|_| reference.kind == Gateway::KIND)
+        {
+            let uid = (!observed.is_deleted).then(|| observed.uid.as_str().into());
+            self.outputs.gateways.set(&reference.name, uid);
+        }
         if observed.is_some() {
             self.outputs.observed.set(reference, observed);
         }

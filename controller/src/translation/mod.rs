@@ -22,6 +22,7 @@ use xds::model::ObjectName;
 use self::intake::Intake;
 use self::measures::Measures;
 use self::pace::Pace;
+use crate::deploy::ports::Ports;
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
 use crate::watch::{Change, Kinds};
@@ -33,6 +34,7 @@ pub struct Translation {
     outputs: Arc<Outputs>,
     measures: Measures,
     pace: Pace,
+    ports: Ports,
     clock: fn() -> Timestamp,
     /// When a translation is due although nothing changes.
     wake_at: Option<Instant>,
@@ -57,6 +59,7 @@ impl Translation {
             outputs,
             measures: Measures::register(metrics),
             pace: Pace::default(),
+            ports: Ports::default(),
             clock,
             wake_at: None,
             oldest: None,
@@ -138,7 +141,8 @@ impl Translation {
         }
     }
 
-    fn hand_out(&self, delta: Delta) {
+    fn hand_out(&mut self, delta: Delta) {
+        let ports = self.ports.take(&delta.views);
         let statuses = delta.statuses.into_iter();
         let statuses = statuses.map(|(object, status)| (object, status.map(Arc::new)));
         let infrastructure = delta.infrastructure.into_iter();
@@ -158,6 +162,7 @@ impl Translation {
             resources: resources.collect(),
             members: members.collect(),
         });
+        self.outputs.ports.set_all(ports);
         self.outputs.infrastructure.set_all(infrastructure);
         self.outputs.statuses.set_all(statuses);
     }

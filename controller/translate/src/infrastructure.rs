@@ -9,6 +9,8 @@ use crate::api::{GatewayAddress, GatewaySpec};
 /// What the workload and the service of one Gateway are made with (GEP-1762, GEP-1867).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Infrastructure {
+    /// The class of the Gateway.
+    pub class: String,
     /// Labels that both carry, beside those that tell whose they are.
     pub labels: BTreeMap<String, String>,
     /// Annotations that both carry.
@@ -26,6 +28,7 @@ impl Infrastructure {
         let asked = spec.infrastructure.clone().unwrap_or_default();
         let parameters = asked.parameters_ref;
         Self {
+            class: spec.gateway_class_name.clone(),
             labels: asked.labels,
             annotations: asked.annotations,
             parameters: parameters.map(|it| ObjectName::new(&name.namespace, &it.name)),

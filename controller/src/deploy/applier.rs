@@ -1,0 +1,236 @@
+//! Applies one Gateway's objects: server-side apply with one field manager, one object after the other.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use kube::{Api, Client};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use super::child::{Action, Applied, Child, Seen, action};
+use super::labels::MANAGER;
+use super::render::Rendered;
+use super::watch::Children;
+
+/// Applies objects. A clone does the same.
+#[derive(Clone)]
+pub(super) struct Applier {
+    client: Client,
+    children: Arc<Children>,
+    applied: Arc<Mutex<BTreeMap<Child, Applied>>>,
+}
+
+/// What came of applying the objects of a Gateway.
+#[derive(Debug)]
+pub(super) enum Result {
+    /// Everything is as it should be. Whether anything had to be done for it.
+    Done { has_written: bool },
+    /// Something is refused: why, and what to do.
+    Refused(String),
+    /// Something goes first.
+    Waiting,
+    /// The API server refuses or fails.
+    Failed(kube::Error),
+    /// The API server does not answer.
+    Unanswered,
+}
+
+/// Why one object could not be applied.
+enum Failure {
+    Refused(String),
+    Waiting,
+    Api(kube::Error),
+    Unanswered,
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(error)
+    }
+}
+
+impl Applier {
+    pub(super) fn new(client: Client, children: Arc<Children>) -> Self {
+        Self {
+            client,
+            children,
+            applied: Arc::default(),
+        }
+    }
+
+    /// Applies the objects of the Gateway of this UID, and removes those that it no longer wants.
+    pub(super) async fn apply_all(&self, gateway: &str, objects: &[Rendered]) -> Result {
+        let mut has_written = false;
+        let mut refused = None;
+        for object in objects {
+            match self.apply(gateway, object).await {
+                Ok(wrote) => has_written |= wrote,
+                // The others need not wait for a name that is taken.
+                Err(Failure::Refused(why)) => {
+                    refused.get_or_insert(why);
+                }
+                Err(failure) => return failure.into(),
+            }
+        }
+        match self.prune(gateway, objects).await {
+            Ok(pruned) => has_written |= pruned,
+            Err(failure) => return failure.into(),
+        }
+        match refused {
+            Some(why) => Result::Refused(why),
+            None => Result::Done { has_written },
+        }
+    }
+
+    /// Returns whether anything was written.
+    async fn apply(&self, gateway: &str, object: &Rendered) -> std::result::Result<bool, Failure> {
+        let child = &object.child;
+        let mut seen = self.children.get(child);
+        if seen.is_none() {
+            // The watches tell of objects with our label alone.
+            seen = self.look(child).await?;
+        }
+        let hash = hash(object);
+        let applied = {
+            let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+            applied.get(child).cloned()
+        };
+        let by_force = match action(child, seen.as_ref(), applied.as_ref(), (gateway, hash)) {
+            Action::Keep => return Ok(false),
+            Action::Apply { by_force } => by_force,
+            Action::Wait => return Err(Failure::Waiting),
+            Action::Refuse(why) => return Err(Failure::Refused(why)),
+        };
+        let api = self.api(child);
+        let parameters = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            force: by_force,
+            ..PatchParams::default()
+        };
+        let patch = Patch::Apply(&object.object);
+        let answer = api.patch(&child.name.name, &parameters, &patch);
+        let answer = match within_deadline(answer).await {
+            Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !by_force => {
+                let why = format!(
+                    "{child} was created by somebody else meanwhile: delete it, or give the \
+                     Gateway another name"
+                );
+                return Err(Failure::Refused(why));
+            }
+            // What an overlay says may be no valid object.
+            Err(Failure::Api(kube::Error::Api(status))) if status.code == 422 => {
+                let why = format!(
+                    "the API server refuses {child}: {}; check the GatewayParameters",
+                    status.message
+                );
+                return Err(Failure::Refused(why));
+            }
+            answer => answer?,
+        };
+        info!(%child, "applied");
+        let seen = Seen::of(&answer.metadata);
+        let mark = seen.mark.clone();
+        self.children.put(child, Some(seen));
+        let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
+        applied.insert(child.clone(), Applied { hash, mark });
+        Ok(true)
+    }
+
+    async fn look(&self, child: &Child) -> std::result::Result<Option<Seen>, Failure> {
+        let api = self.api(child);
+        let found = within_deadline(api.get_metadata_opt(&child.name.name)).await?;
+        Ok(found.map(|it| Seen::of(&it.metadata)))
+    }
+
+    /// Removes what this Gateway controls and does not want. Absence from a list that is not complete
+    /// says nothing, so not before every kind was listed.
+    async fn prune(
+        &self,
+        gateway: &str,
+        objects: &[Rendered],
+    ) -> std::result::Result<bool, Failure> {
+        if !self.children.is_listed() {
+            return Ok(false);
+        }
+        let mut has_written = false;
+        for (child, seen) in self.children.of(gateway) {
+            let is_wanted = objects.iter().any(|it| it.child == child);
+            // A Gateway that has lost its last listener keeps its Service, and the address with it.
+            let is_service = child.kind == super::ChildKind::Service;
+            let has_service = objects
+                .iter()
+                .filter(|it| it.child.kind == child.kind)
+                .count()
+                > 1;
+            if is_wanted || seen.is_ending || is_service && !has_service {
+                continue;
+            }
+            let parameters = DeleteParams {
+                preconditions: Some(Preconditions {
+                    uid: Some(seen.uid),
+                    resource_version: None,
+                }),
+                ..DeleteParams::background()
+            };
+            let api = self.api(&child);
+            match within_deadline(api.delete(&child.name.name, &parameters)).await {
+                Ok(_) => info!(%child, "deleted: the Gateway does not want it any more"),
+                // Gone, or another one by now.
+                Err(Failure::Api(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                }
+                Err(failure) => return Err(failure),
+            }
+            has_written = true;
+        }
+        Ok(has_written)
+    }
+
+    fn api(&self, child: &Child) -> Api<DynamicObject> {
+        let resource = child.kind.resource();
+        Api::namespaced_with(self.client.clone(), &child.name.namespace, &resource)
+    }
+}
+
+impl From<Failure> for Result {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(why) => Self::Refused(why),
+            Failure::Waiting => Self::Waiting,
+            Failure::Api(error) => Self::Failed(error),
+            Failure::Unanswered => {
+                warn!("the API server did not answer the deployer in time");
+                Self::Unanswered
+            }
+        }
+    }
+}
+
+/// Of all objects of a Gateway.
+pub(super) fn hash_all(objects: &[Rendered]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for object in objects {
+        hash(object).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn hash(object: &Rendered) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    object.object.to_string().hash(&mut hasher);
+    hasher.finish()
+}
+
+async fn within_deadline<T>(
+    answer: impl Future<Output = std::result::Result<T, kube::Error>>,
+) -> std::result::Result<T, Failure> {
+    match timeout(DEADLINE, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Failure::Unanswered),
+    }
+}
+
+/// For one request: 10 s.
+const DEADLINE: Duration = Duration::from_secs(10);

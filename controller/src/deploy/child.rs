@@ -1,0 +1,270 @@
+//! An object that a Gateway runs on, and what is to be done about it: pure.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, GroupVersionKind};
+use xds::model::ObjectName;
+
+use super::labels;
+
+/// An object that a Gateway runs on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Child {
+    /// Its kind.
+    pub kind: ChildKind,
+    /// Its namespace, which is the Gateway's, and its name.
+    pub name: ObjectName,
+}
+
+impl fmt::Display for Child {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.kind, self.name)
+    }
+}
+
+/// Its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChildKind {
+    /// Of the core group.
+    ServiceAccount,
+    /// Of the core group.
+    ConfigMap,
+    /// Of `apps`.
+    Deployment,
+    /// Of `apps`.
+    DaemonSet,
+    /// Of the core group.
+    Service,
+}
+
+impl ChildKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::Deployment,
+        Self::DaemonSet,
+        Self::Service,
+    ];
+
+    /// Whether it runs pods.
+    #[must_use]
+    pub fn is_workload(self) -> bool {
+        matches!(self, Self::Deployment | Self::DaemonSet)
+    }
+
+    /// The kind in the API.
+    #[must_use]
+    pub fn resource(self) -> ApiResource {
+        let group = if self.is_workload() { "apps" } else { "" };
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", &format!("{self:?}")))
+    }
+}
+
+/// An object as it stands in the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) uid: String,
+    /// The UID of the Gateway that controls it.
+    pub(super) owner: Option<String>,
+    /// The name of that Gateway.
+    pub(super) owner_name: Option<String>,
+    pub(super) mark: Mark,
+    /// Whether something other than a person has set the number of its pods.
+    pub(super) is_autoscaled: bool,
+    pub(super) is_ending: bool,
+}
+
+/// Tells whether an object is another than before. Its status moves its version, but not its
+/// generation, which some kinds do not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mark {
+    Generation(i64),
+    Version(String),
+}
+
+impl Seen {
+    pub(super) fn of(metadata: &ObjectMeta) -> Self {
+        let owners = metadata.owner_references.iter().flatten();
+        let controller = { owners }.find(|it| it.controller == Some(true));
+        let controller = controller.filter(|it| {
+            it.kind == "Gateway" && it.api_version.starts_with("gateway.networking.k8s.io/")
+        });
+        let managers = metadata.managed_fields.iter().flatten();
+        let mut scalers = managers.filter(|it| it.subresource.as_deref() == Some("scale"));
+        Self {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            owner: controller.map(|it| it.uid.clone()),
+            owner_name: controller.map(|it| it.name.clone()),
+            mark: match metadata.generation {
+                Some(generation) if generation > 0 => Mark::Generation(generation),
+                _ => Mark::Version(metadata.resource_version.clone().unwrap_or_default()),
+            },
+            is_autoscaled: scalers.any(|it| {
+                // A person's `kubectl scale` is no autoscaler.
+                !it.manager
+                    .as_deref()
+                    .unwrap_or_default()
+                    .starts_with("kubectl")
+            }),
+            is_ending: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// What was applied last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Applied {
+    pub(super) hash: u64,
+    pub(super) mark: Mark,
+}
+
+/// What is to be done about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    /// It is as it should be.
+    Keep,
+    /// Apply it. With force where it is ours already, so that fields go back to what they should be.
+    Apply { by_force: bool },
+    /// It goes first.
+    Wait,
+    /// It is somebody else's: why, and what to do.
+    Refuse(String),
+}
+
+/// What is to be done about an object that the Gateway of this UID wants with this hash.
+pub(super) fn action(
+    child: &Child,
+    seen: Option<&Seen>,
+    applied: Option<&Applied>,
+    (gateway, hash): (&str, u64),
+) -> Action {
+    let Some(seen) = seen else {
+        return Action::Apply { by_force: false };
+    };
+    match &seen.owner {
+        Some(owner) if owner == gateway => {}
+        // Of a Gateway of the same name that was deleted: the garbage collector is on its way.
+        Some(_) if seen.is_ending => return Action::Wait,
+        owner => return Action::Refuse(refusal(child, owner.is_some())),
+    }
+    if seen.is_ending {
+        return Action::Wait;
+    }
+    let is_current = applied.is_some_and(|it| it.hash == hash && it.mark == seen.mark);
+    if is_current {
+        Action::Keep
+    } else {
+        Action::Apply { by_force: true }
+    }
+}
+
+fn refusal(child: &Child, is_of_gateway: bool) -> String {
+    let whose = if is_of_gateway {
+        "belongs to another Gateway"
+    } else {
+        "exists and does not belong to this Gateway"
+    };
+    format!("{child} {whose}: delete it, or give the Gateway another name")
+}
+
+/// Selects the objects of all Gateways.
+pub(super) fn selector() -> String {
+    format!("{}={}", labels::MANAGED_BY, labels::MANAGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn child() -> Child {
+        Child {
+            kind: ChildKind::Deployment,
+            name: ObjectName::new("infra", "edge"),
+        }
+    }
+
+    fn seen(owner: Option<&str>, generation: i64) -> Seen {
+        let owners = owner.map(|uid| {
+            json!([{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "name": "edge",
+                    "uid": uid, "controller": true}])
+        });
+        let metadata = json!({"uid": "child", "generation": generation, "resourceVersion": "9",
+                              "ownerReferences": owners.unwrap_or(Value::Null)});
+        Seen::of(&serde_json::from_value(metadata).expect("metadata"))
+    }
+
+    fn decide(seen: Option<&Seen>, applied: Option<(u64, i64)>) -> Action {
+        let applied = applied.map(|(hash, generation)| Applied {
+            hash,
+            mark: Mark::Generation(generation),
+        });
+        action(&child(), seen, applied.as_ref(), ("gateway", 1))
+    }
+
+    #[test]
+    fn an_object_is_applied_again_when_it_or_what_is_wanted_has_moved() {
+        let ours = seen(Some("gateway"), 4);
+        assert_eq!(decide(None, None), Action::Apply { by_force: false });
+        assert_eq!(decide(Some(&ours), None), Action::Apply { by_force: true });
+        assert_eq!(decide(Some(&ours), Some((1, 4))), Action::Keep);
+        assert_eq!(
+            decide(Some(&ours), Some((2, 4))),
+            Action::Apply { by_force: true }
+        );
+        assert_eq!(
+            decide(Some(&ours), Some((1, 3))),
+            Action::Apply { by_force: true }
+        );
+        assert_eq!(
+            decide(None, Some((1, 4))),
+            Action::Apply { by_force: false }
+        );
+    }
+
+    #[test]
+    fn what_is_not_the_gateways_is_refused() {
+        let Action::Refuse(text) = decide(Some(&seen(None, 1)), None) else {
+            panic!("it was not refused")
+        };
+        assert_eq!(
+            text,
+            "Deployment infra/edge exists and does not belong to this Gateway: delete it, or give \
+             the Gateway another name"
+        );
+        let other = seen(Some("another"), 1);
+        assert!(matches!(
+            decide(Some(&other), Some((1, 1))),
+            Action::Refuse(_)
+        ));
+        let ending = Seen {
+            is_ending: true,
+            ..other
+        };
+        assert_eq!(decide(Some(&ending), None), Action::Wait);
+    }
+
+    #[test]
+    fn a_status_moves_no_generation_and_kinds_without_one_go_by_version() {
+        assert_eq!(seen(None, 4).mark, Mark::Generation(4));
+        assert_eq!(seen(None, 0).mark, Mark::Version("9".to_owned()));
+    }
+
+    #[test]
+    fn an_autoscaler_is_told_from_a_person() {
+        for (manager, subresource, expected) in [
+            ("kube-controller-manager", "scale", true),
+            ("keda", "scale", true),
+            ("kubectl", "scale", false),
+            ("kube-controller-manager", "status", false),
+        ] {
+            let metadata =
+                json!({"managedFields": [{"manager": manager, "subresource": subresource}]});
+            let seen = Seen::of(&serde_json::from_value(metadata).expect("metadata"));
+            assert_eq!(seen.is_autoscaled, expected, "{manager} {subresource}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The task that deploys Gateways: which is looked at when, and what it is told of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{info, warn};
+use translate::ObjectRef;
+use translate::api;
+use xds::model::ObjectName;
+
+use super::applier::{Applier, Result, hash_all};
+use super::child::{Child, ChildKind};
+use super::parameters::Parameters;
+use super::render::{Defaults, Site, render};
+use super::watch::Children;
+use super::{labels, watch as watches};
+use crate::args::{RunArgs, XdsMode};
+use crate::leadership::Leadership;
+use crate::outputs::Outputs;
+use crate::queue::{Next, Outcome, Queue, outcome_of};
+use crate::status::Deployment;
+use crate::stopping::Stopping;
+
+/// What the controller was started with, as far as it is deployed.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What every Gateway's proxies are started with, apart from the authorities.
+    pub defaults: Defaults,
+    /// Whether proxies connect with TLS, and so need authorities.
+    pub is_encrypted: bool,
+    /// The `GatewayParameters` of a class, by the name of the class.
+    pub class_parameters: BTreeMap<String, ObjectName>,
+}
+
+impl Settings {
+    /// Of the command line.
+    #[must_use]
+    pub fn of(args: &RunArgs) -> Self {
+        let is_encrypted = args.xds_mode != XdsMode::Plaintext;
+        let scheme = if is_encrypted { "https" } else { "http" };
+        let (service, namespace) = (&args.service, &args.namespace);
+        let port = args.xds_address.port();
+        let classes = args.gateway_class_parameters_refs.0.iter();
+        let classes = classes.map(|(class, it)| {
+            let name = ObjectName::new(&it.namespace, &it.name);
+            (class.clone(), name)
+        });
+        Self {
+            defaults: Defaults {
+                image: args.proxy_image.clone(),
+                image_pull_policy: args.proxy_image_pull_policy.clone(),
+                xds_address: format!("{scheme}://{service}.{namespace}.svc:{port}"),
+                authorities: None,
+                audience: AUDIENCE.to_owned(),
+            },
+            is_encrypted,
+            class_parameters: classes.collect(),
+        }
+    }
+}
+
+/// Deploys Gateways.
+pub struct Deployer {
+    site: Arc<Sources>,
+    applier: Applier,
+    queue: Queue,
+    in_flight: JoinSet<(ObjectRef, Outcome)>,
+}
+
+/// Where what is to be deployed is read from, when it is deployed.
+struct Sources {
+    client: Client,
+    outputs: Arc<Outputs>,
+    settings: Settings,
+    children: Arc<Children>,
+}
+
+impl Deployer {
+    /// With a client that does not repeat requests by itself: how fast to write is decided here.
+    #[must_use]
+    pub fn new(client: Client, outputs: Arc<Outputs>, settings: Settings) -> Self {
+        let children = Arc::new(Children::default());
+        Self {
+            applier: Applier::new(client.clone(), Arc::clone(&children)),
+            site: Arc::new(Sources {
+                client,
+                outputs,
+                settings,
+                children,
+            }),
+            queue: Queue::default(),
+            in_flight: JoinSet::new(),
+        }
+    }
+
+    /// Watches, so that every replica knows the addresses; deploys while this one is the leader.
+    pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
+        let outputs = Arc::clone(&self.site.outputs);
+        let assigned = move |gateway: &ObjectName, addresses: Vec<_>| {
+            let addresses = (!addresses.is_empty()).then_some(addresses);
+            outputs.addresses.set(gateway, addresses);
+        };
+        let _watches = watches::start(&self.site.client, &self.site.children, assigned);
+        tokio::select! {
+            () = self.site.children.listed() => {}
+            () = stopping.stopped() => return,
+        }
+        self.site.outputs.addresses_known.send_replace(true);
+        loop {
+            tokio::select! {
+                () = leadership.won() => {}
+                () = stopping.stopped() => return,
+            }
+            let mut lost = leadership.clone();
+            tokio::select! {
+                () = self.lead() => {}
+                () = lost.lost() => info!("the deployment is left to another leader"),
+                () = stopping.stopped() => return,
+            }
+            self.in_flight.shutdown().await;
+            self.queue = Queue::default();
+        }
+    }
+
+    async fn lead(&mut self) {
+        let sources = Arc::clone(&self.site);
+        let outputs = &sources.outputs;
+        let mut authorities = outputs.authorities.subscribe();
+        self.push_all();
+        let mut next_comparison = Instant::now() + COMPARISON_INTERVAL;
+        loop {
+            let wake_at = self.start().unwrap_or(next_comparison);
+            tokio::select! {
+                gateways = outputs.infrastructure.changed() => self.push(gateways),
+                gateways = outputs.ports.changed() => self.push(gateways),
+                gateways = outputs.gateways.changed() => self.push(gateways),
+                _ = outputs.parameters.changed() => self.push_all(),
+                children = sources.children.changed.changed() => self.observed(&children),
+                Ok(()) = authorities.changed() => self.push_all(),
+                Some(done) = self.in_flight.join_next() => {
+                    if let Ok((gateway, outcome)) = done {
+                        self.queue.done(&gateway, outcome, Instant::now());
+                        if outputs.infrastructure.get(&gateway.name).is_none() {
+                            self.queue.forget(&gateway);
+                        }
+                    }
+                }
+                () = sleep_until(wake_at.min(next_comparison)) => {
+                    if Instant::now() >= next_comparison {
+                        self.push_all();
+                        next_comparison = Instant::now() + COMPARISON_INTERVAL;
+                    }
+                }
+            }
+        }
+    }
+
+    fn push_all(&mut self) {
+        let gateways = self.site.outputs.infrastructure.keys();
+        self.push(gateways);
+    }
+
+    fn push(&mut self, gateways: impl IntoIterator<Item = ObjectName>) {
+        for gateway in gateways {
+            let gateway = ObjectRef::of::<api::Gateway>(&gateway);
+            // It may be what a refused Gateway waits for.
+            self.queue.observed(&gateway, Instant::now());
+        }
+    }
+
+    /// Looks at the Gateways whose objects have changed, also those that are gone: by name.
+    fn observed(&mut self, children: &BTreeSet<Child>) {
+        let all = self.site.outputs.infrastructure.keys();
+        let touched = all.into_iter().filter(|gateway| {
+            let names = [
+                labels::child_name(&gateway.name),
+                labels::service_name(&gateway.name),
+                labels::service_name(&format!("{}-metrics", gateway.name)),
+            ];
+            let mut children = children.iter();
+            children.any(|it| {
+                it.name.namespace == gateway.namespace
+                    && names.iter().any(|name| **name == *it.name.name)
+            })
+        });
+        let touched: Vec<_> = touched.collect();
+        self.push(touched);
+    }
+
+    /// Starts what is due. Returns when the next one is.
+    fn start(&mut self) -> Option<Instant> {
+        loop {
+            let gateway = match self.queue.next(Instant::now()) {
+                Next::Take(gateway) => gateway,
+                Next::At(at) => return Some(at),
+                Next::Idle => return None,
+            };
+            let (sources, applier) = (Arc::clone(&self.site), self.applier.clone());
+            self.in_flight.spawn(async move {
+                let outcome = sources.deploy(&applier, &gateway).await;
+                (gateway, outcome)
+            });
+        }
+    }
+}
+
+impl Sources {
+    /// Deploys a Gateway as it is wanted now.
+    async fn deploy(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
+        let name = &gateway.name;
+        let site = match self.site(gateway).await {
+            Ok(Some(site)) => site,
+            Ok(None) => return Outcome::Unchanged,
+            Err(why) => {
+                self.outputs
+                    .deployments
+                    .set(name, Some(Deployment::Refused(why)));
+                return Outcome::Unchanged;
+            }
+        };
+        let mut defaults = self.settings.defaults.clone();
+        if self.settings.is_encrypted {
+            let authorities = self.outputs.authorities.borrow();
+            if authorities.is_empty() {
+                // A proxy that trusts nobody could not start.
+                return Outcome::Unchanged;
+            }
+            defaults.authorities = Some(authorities.to_string());
+        }
+        let objects = render(&site, &defaults);
+        let (deployment, outcome) = match applier.apply_all(&site.uid, &objects).await {
+            Result::Done { has_written: true } => {
+                (Some(Deployment::Done), Outcome::Written(hash_all(&objects)))
+            }
+            Result::Done { has_written: false } => (Some(Deployment::Done), Outcome::Unchanged),
+            Result::Refused(why) => {
+                warn!(%gateway, why, "cannot deploy");
+                (Some(Deployment::Refused(why)), Outcome::Refused)
+            }
+            Result::Waiting => (None, Outcome::Refused),
+            Result::Unanswered => (None, Outcome::Unavailable),
+            Result::Failed(error) => {
+                warn!(%gateway, %error, "cannot deploy yet");
+                (None, outcome_of(&error))
+            }
+        };
+        // What failed for a while says nothing about what is there.
+        if deployment.is_some() {
+            self.outputs.deployments.set(name, deployment);
+        }
+        outcome
+    }
+
+    /// What a Gateway is to run on. None where it is not ours, is being deleted, or has lost its
+    /// parameters: what was made with them stays, and its status tells of them.
+    async fn site(&self, gateway: &ObjectRef) -> std::result::Result<Option<Site>, String> {
+        let name = &gateway.name;
+        let infrastructure = self.outputs.infrastructure.get(name);
+        let uid = self.outputs.gateways.get(name);
+        let (Some(infrastructure), Some(uid)) = (infrastructure, uid) else {
+            self.outputs.deployments.set(name, None);
+            return Ok(None);
+        };
+        let is_lost = |it: &ObjectName| self.outputs.parameters.get(it).is_none();
+        if infrastructure.parameters.as_ref().is_some_and(is_lost) {
+            return Ok(None);
+        }
+        let class = self.settings.class_parameters.get(&infrastructure.class);
+        let own = self.parameters(infrastructure.parameters.as_ref())?;
+        let class = self.parameters(class)?;
+        let workload = Child {
+            kind: ChildKind::Deployment,
+            name: ObjectName::new(&name.namespace, &labels::child_name(&name.name)),
+        };
+        let seen = self.children.get(&workload);
+        Ok(Some(Site {
+            name: name.clone(),
+            uid: uid.to_string(),
+            ports: self.outputs.ports.get(name).unwrap_or_default(),
+            parameters: own.or(class),
+            enforces_restricted: self.enforces_restricted(&name.namespace).await,
+            is_autoscaled: seen.is_some_and(|it| it.is_autoscaled),
+            infrastructure: Arc::unwrap_or_clone(infrastructure),
+        }))
+    }
+
+    fn parameters(&self, name: Option<&ObjectName>) -> std::result::Result<Parameters, String> {
+        let Some(name) = name else {
+            return Ok(Parameters::default());
+        };
+        let spec = self.outputs.parameters.get(name);
+        let spec =
+            spec.ok_or_else(|| format!("GatewayParameters {name} does not exist: create it"))?;
+        Parameters::parse(&spec).map_err(|error| {
+            format!(
+                "GatewayParameters {name} is not understood: {error}; use this version's fields"
+            )
+        })
+    }
+
+    /// Of pod security admission. Where it cannot be told, pods are made as always: admission says no
+    /// if it has to.
+    async fn enforces_restricted(&self, namespace: &str) -> bool {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let found = timeout(NAMESPACE_DEADLINE, namespaces.get_metadata(namespace)).await;
+        let Ok(Ok(found)) = found else {
+            return false;
+        };
+        let label = found.metadata.labels.unwrap_or_default();
+        label
+            .get(ENFORCE)
+            .is_some_and(|level| level == "restricted")
+    }
+}
+
+/// How often everything is compared: 10 min.
+const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
+/// For the look at a namespace: 10 s.
+const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
+/// The audience of the proxies' tokens.
+const AUDIENCE: &str = "gateway-system.io/xds";
+/// The security standard that a namespace enforces.
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+
+#[cfg(test)]
+mod tests;

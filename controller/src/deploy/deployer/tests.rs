@@ -1,0 +1,310 @@
+//! On paused time, with an API server in this process.
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use translate::Infrastructure;
+use translate::api::GatewayAddress;
+
+use super::*;
+use crate::deploy::ports::{Port, Transport};
+use crate::leadership::Election;
+use crate::stopping::Stop;
+use crate::testing::{ApiServer, Fault};
+
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/infra/deployments/edge";
+const DAEMON_SET: &str = "/apis/apps/v1/namespaces/infra/daemonsets/edge";
+const SERVICE: &str = "/api/v1/namespaces/infra/services/edge";
+const ACCOUNT: &str = "/api/v1/namespaces/infra/serviceaccounts/edge";
+
+struct Scene {
+    server: ApiServer,
+    outputs: Arc<Outputs>,
+    election: Election,
+    _stop: Stop,
+}
+
+impl Scene {
+    /// A deployer that leads, in a cluster with this in it.
+    fn with(objects: &[(&str, Value)]) -> Self {
+        let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
+        server.put("/api/v1/namespaces/infra", json!({}));
+        for (path, object) in objects {
+            server.put(path, object.clone());
+        }
+        let (election, leadership) = Leadership::new();
+        let (stop, stopping) = Stopping::new();
+        outputs.authorities.send_replace("one".into());
+        let settings = Settings {
+            defaults: Defaults {
+                image: "gateway:1".to_owned(),
+                image_pull_policy: "IfNotPresent".to_owned(),
+                xds_address: "https://controller.gateway-system.svc:9978".to_owned(),
+                authorities: None,
+                audience: "xds".to_owned(),
+            },
+            is_encrypted: true,
+            class_parameters: BTreeMap::new(),
+        };
+        let deployer = Deployer::new(server.client(), Arc::clone(&outputs), settings);
+        tokio::spawn(deployer.run(leadership, stopping));
+        election.set(true);
+        Self {
+            server,
+            outputs,
+            election,
+            _stop: stop,
+        }
+    }
+
+    async fn begin() -> Self {
+        let scene = Self::with(&[]);
+        scene.want("uid-1", Infrastructure::default());
+        settle().await;
+        scene
+    }
+
+    /// A Gateway of this UID.
+    fn want(&self, uid: &str, infrastructure: Infrastructure) {
+        let (transport, number) = (Transport::Tcp, 80);
+        let ports = BTreeSet::from([Port { transport, number }]);
+        self.outputs.gateways.set(&edge(), Some(uid.into()));
+        self.outputs.ports.set(&edge(), Some(ports));
+        self.outputs
+            .infrastructure
+            .set(&edge(), Some(Arc::new(infrastructure)));
+    }
+
+    fn deployment(&self) -> Option<Deployment> {
+        self.outputs.deployments.get(&edge())
+    }
+
+    fn writes(&self) -> usize {
+        self.server.writes().len()
+    }
+}
+
+fn edge() -> ObjectName {
+    ObjectName::new("infra", "edge")
+}
+
+async fn settle() {
+    sleep(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_gets_what_it_runs_on_once() {
+    let scene = Scene::begin().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+    for path in [DEPLOYMENT, SERVICE, ACCOUNT] {
+        let object = scene.server.get(path).expect(path);
+        assert_eq!(
+            object["metadata"]["ownerReferences"][0]["uid"], "uid-1",
+            "{path}"
+        );
+    }
+    assert_eq!(scene.writes(), 5);
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(scene.writes(), 5, "nothing has moved since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_somebody_edits_goes_back_and_one_that_is_deleted_comes_back() {
+    let scene = Scene::begin().await;
+    let mut edited = scene.server.get(DEPLOYMENT).expect("a Deployment");
+    edited["spec"]["template"]["spec"]["serviceAccountName"] = "other".into();
+    scene.server.put(DEPLOYMENT, edited);
+    scene.server.remove(ACCOUNT);
+    settle().await;
+    let deployment = scene.server.get(DEPLOYMENT).expect("a Deployment");
+    assert_eq!(
+        deployment["spec"]["template"]["spec"]["serviceAccountName"],
+        "edge"
+    );
+    assert!(scene.server.get(ACCOUNT).is_some());
+    // A status moves no generation.
+    let before = scene.writes();
+    let mut running = deployment;
+    running["status"] = json!({"readyReplicas": 1});
+    scene.server.put(DEPLOYMENT, running);
+    settle().await;
+    assert_eq!(scene.writes(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn somebody_who_keeps_editing_causes_few_writes() {
+    let scene = Scene::begin().await;
+    let before = scene.writes();
+    for count in 0..600 {
+        let mut edited = scene.server.get(DEPLOYMENT).expect("a Deployment");
+        edited["spec"]["template"]["spec"]["serviceAccountName"] = format!("other-{count}").into();
+        scene.server.put(DEPLOYMENT, edited);
+        sleep(Duration::from_millis(100)).await;
+    }
+    let count = scene.writes() - before;
+    assert!((4..=12).contains(&count), "{count} writes in a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_somebody_else_is_refused_and_never_forced() {
+    let foreign = json!({"spec": {"type": "ClusterIP"}});
+    let scene = Scene::with(&[(SERVICE, foreign)]);
+    scene.want("uid-1", Infrastructure::default());
+    settle().await;
+    let Some(Deployment::Refused(why)) = scene.deployment() else {
+        panic!("{:?}", scene.deployment())
+    };
+    let expected = "Service infra/edge exists and does not belong to this Gateway: delete it, or \
+                    give the Gateway another name";
+    assert_eq!(why, expected);
+    let service = scene.server.get(SERVICE).expect("a Service");
+    assert_eq!(service["metadata"]["ownerReferences"], Value::Null);
+    assert!(
+        scene.server.get(DEPLOYMENT).is_some(),
+        "the others need not wait"
+    );
+    let mut writes = scene.server.writes().into_iter();
+    assert!(writes.all(|it| !it.uri.contains("/services/edge?")));
+    let before = scene.writes();
+    scene.server.remove(SERVICE);
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+    assert_eq!(scene.writes(), before + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_a_gateway_that_was_here_before_is_waited_for() {
+    let scene = Scene::begin().await;
+    // Deleted and created again: its objects are still those of the first.
+    scene.want("uid-2", Infrastructure::default());
+    settle().await;
+    assert!(matches!(scene.deployment(), Some(Deployment::Refused(_))));
+    for path in [
+        DEPLOYMENT,
+        SERVICE,
+        ACCOUNT,
+        "/api/v1/namespaces/infra/configmaps/edge",
+        "/api/v1/namespaces/infra/services/edge-metrics",
+    ] {
+        scene.server.remove(path);
+    }
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+    let service = scene.server.get(SERVICE).expect("a Service");
+    assert_eq!(service["metadata"]["ownerReferences"][0]["uid"], "uid-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_workload_takes_the_place_of_the_first() {
+    let scene = Scene::begin().await;
+    let parameters = ObjectName::new("infra", "nodes");
+    let with_parameters = || Infrastructure {
+        parameters: Some(parameters.clone()),
+        ..Infrastructure::default()
+    };
+    scene.want("uid-1", with_parameters());
+    settle().await;
+    assert!(
+        scene.server.get(DEPLOYMENT).is_some(),
+        "there are no such parameters yet"
+    );
+    let spec = json!({"workload": "DaemonSet"});
+    scene
+        .outputs
+        .parameters
+        .set(&parameters, Some(Arc::new(spec)));
+    settle().await;
+    assert!(scene.server.get(DAEMON_SET).is_some());
+    assert!(scene.server.get(DEPLOYMENT).is_none());
+    // Parameters that are gone change nothing.
+    let before = scene.writes();
+    scene.outputs.parameters.set(&parameters, None);
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(scene.writes(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_without_listeners_keeps_its_service() {
+    let scene = Scene::begin().await;
+    scene.outputs.ports.set(&edge(), None);
+    settle().await;
+    assert!(scene.server.get(SERVICE).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn absence_deletes_nothing() {
+    let scene = Scene::begin().await;
+    let before = scene.writes();
+    scene.outputs.infrastructure.set(&edge(), None);
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(scene.writes(), before);
+    assert!(scene.server.get(DEPLOYMENT).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_flow_back_on_every_replica() {
+    let scene = Scene::begin().await;
+    assert!(*scene.outputs.addresses_known.borrow());
+    scene.election.set(false);
+    let mut service = scene.server.get(SERVICE).expect("a Service");
+    service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    scene.server.put(SERVICE, service);
+    settle().await;
+    let address = GatewayAddress {
+        kind: "IPAddress".to_owned(),
+        value: "192.0.2.1".to_owned(),
+    };
+    assert_eq!(scene.outputs.addresses.get(&edge()), Some(vec![address]));
+    scene.server.remove(SERVICE);
+    settle().await;
+    assert_eq!(scene.outputs.addresses.get(&edge()), None);
+    assert!(
+        scene.server.get(SERVICE).is_none(),
+        "only the leader writes"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_authorities_reach_every_gateway() {
+    let scene = Scene::begin().await;
+    let before = scene.writes();
+    scene.outputs.authorities.send_replace("one and two".into());
+    settle().await;
+    let path = "/api/v1/namespaces/infra/configmaps/edge";
+    let config = scene.server.get(path).expect("a ConfigMap");
+    assert_eq!(config["data"]["ca.crt"], "one and two");
+    assert_eq!(scene.writes(), before + 1, "no pod is replaced for it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_of_the_api_server_are_outlived() {
+    let scene = Scene::with(&[]);
+    scene.server.fail([
+        Fault::Refused(500, 0),
+        Fault::AppliedWithoutAnswer,
+        Fault::Refused(429, 1),
+        Fault::Refused(503, 0),
+    ]);
+    scene.want("uid-1", Infrastructure::default());
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+    assert_eq!(scene.server.faults_left(), 0);
+    // What is refused for good is told, and tried again later.
+    scene.server.fail([Fault::Refused(422, 0)]);
+    scene.outputs.authorities.send_replace("other".into());
+    settle().await;
+    assert!(matches!(scene.deployment(), Some(Deployment::Refused(_))));
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_proxy_is_started_before_it_can_trust_the_controller() {
+    let scene = Scene::with(&[]);
+    scene.outputs.authorities.send_replace("".into());
+    scene.want("uid-1", Infrastructure::default());
+    settle().await;
+    assert_eq!(scene.writes(), 0);
+    scene.outputs.authorities.send_replace("one".into());
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+}

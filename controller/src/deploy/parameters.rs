@@ -1,0 +1,277 @@
+//! `GatewayParameters`: how a Gateway's workload and Service are made. Read leniently, field by field:
+//! the definition in `k8s/crds` has validated them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements, SeccompProfile};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `spec` of a `GatewayParameters` object. What is left out, the class decides, and then the default.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Parameters {
+    /// What runs the pods.
+    pub workload: Option<Workload>,
+    /// How many pods a Deployment has. Left to the cluster where it is left out or something scales it.
+    pub replicas: Option<i32>,
+    /// The image of the proxy.
+    pub image: Option<String>,
+    /// Of the proxy's container.
+    pub resources: Option<ResourceRequirements>,
+    /// More environment variables of the proxy.
+    pub env: Vec<EnvVar>,
+    /// The proxy's own log.
+    pub logging: Logging,
+    /// Request threads.
+    pub shards: Option<u16>,
+    /// How the proxy talks to the kernel.
+    pub driver: Option<Driver>,
+    /// How the proxy ends.
+    pub shutdown: Shutdown,
+    /// Which system calls the proxy may make.
+    pub seccomp_profile: Option<SeccompProfile>,
+    /// The Service that leads to the proxies.
+    pub service: ServiceParameters,
+    /// Changes to the objects as they would be otherwise.
+    pub overlays: Overlays,
+}
+
+/// What runs the pods of a Gateway.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum Workload {
+    /// So many pods anywhere.
+    #[default]
+    Deployment,
+    /// One pod on each node.
+    DaemonSet,
+}
+
+/// A proxy's own log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Logging {
+    /// A filter as of `RUST_LOG`.
+    pub level: Option<String>,
+    /// `text` or `json`.
+    pub format: Option<String>,
+}
+
+/// How a proxy talks to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum Driver {
+    /// By io_uring where it is allowed.
+    Auto,
+    /// By io_uring, or not at all.
+    IoUring,
+    /// By epoll.
+    Epoll,
+}
+
+impl Driver {
+    /// As the proxy's command line calls it.
+    #[must_use]
+    pub fn as_argument(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::IoUring => "io-uring",
+            Self::Epoll => "epoll",
+        }
+    }
+}
+
+/// How a proxy ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Shutdown {
+    /// For how long it keeps accepting, in Gateway API's form.
+    pub accept_for: Option<String>,
+    /// After which it resets what is left, in the same form.
+    pub deadline: Option<String>,
+}
+
+/// The Service of a Gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ServiceParameters {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: Option<ServiceType>,
+    /// Beside those of the Gateway's `infrastructure`.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// How a Service is reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum ServiceType {
+    /// At an address that the cluster's load balancer assigns.
+    #[default]
+    LoadBalancer,
+    /// At a port of each node.
+    NodePort,
+    /// From within the cluster.
+    #[serde(rename = "ClusterIP")]
+    ClusterIp,
+}
+
+impl ServiceType {
+    /// As Kubernetes calls it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::LoadBalancer => "LoadBalancer",
+            Self::NodePort => "NodePort",
+            Self::ClusterIp => "ClusterIP",
+        }
+    }
+}
+
+/// Changes to the objects, by kind: see [`super::overlay`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Overlays {
+    /// To the Deployment.
+    pub deployment: Value,
+    /// To the DaemonSet.
+    pub daemon_set: Value,
+    /// To the Service.
+    pub service: Value,
+    /// To the ServiceAccount.
+    pub service_account: Value,
+    /// To the ConfigMap.
+    pub config_map: Value,
+    /// To the Service with the metrics.
+    pub metrics_service: Value,
+}
+
+impl Parameters {
+    /// Of the `spec` of an object.
+    ///
+    /// # Errors
+    /// The object is of another version of the definition, and says something that is not understood.
+    pub fn parse(spec: &Value) -> Result<Self, serde_json::Error> {
+        Self::deserialize(spec)
+    }
+
+    /// What holds for a Gateway: its own parameters, and where they say nothing those of its class.
+    /// Overlays of the class come first.
+    #[must_use]
+    pub fn or(self, class: Self) -> Self {
+        let both = |own: BTreeMap<_, _>, mut class: BTreeMap<_, _>| {
+            class.extend(own);
+            class
+        };
+        let mut env = class.env;
+        env.retain(|it| self.env.iter().all(|own| own.name != it.name));
+        env.extend(self.env);
+        Self {
+            workload: self.workload.or(class.workload),
+            replicas: self.replicas.or(class.replicas),
+            image: self.image.or(class.image),
+            resources: self.resources.or(class.resources),
+            env,
+            logging: Logging {
+                level: self.logging.level.or(class.logging.level),
+                format: self.logging.format.or(class.logging.format),
+            },
+            shards: self.shards.or(class.shards),
+            driver: self.driver.or(class.driver),
+            shutdown: Shutdown {
+                accept_for: self.shutdown.accept_for.or(class.shutdown.accept_for),
+                deadline: self.shutdown.deadline.or(class.shutdown.deadline),
+            },
+            seccomp_profile: self.seccomp_profile.or(class.seccomp_profile),
+            service: ServiceParameters {
+                kind: self.service.kind.or(class.service.kind),
+                annotations: both(self.service.annotations, class.service.annotations),
+            },
+            overlays: self.overlays.over(class.overlays),
+        }
+    }
+}
+
+impl Overlays {
+    fn over(self, class: Self) -> Self {
+        let merged = |own: Value, mut class: Value| {
+            if class.is_null() {
+                return own;
+            }
+            if let (Value::Object(class), Value::Object(own)) = (&mut class, own) {
+                merge_keeping_nulls(class, own);
+            }
+            class
+        };
+        Self {
+            deployment: merged(self.deployment, class.deployment),
+            daemon_set: merged(self.daemon_set, class.daemon_set),
+            service: merged(self.service, class.service),
+            service_account: merged(self.service_account, class.service_account),
+            config_map: merged(self.config_map, class.config_map),
+            metrics_service: merged(self.metrics_service, class.metrics_service),
+        }
+    }
+}
+
+/// Two overlays as one: what removes a field still has to remove it in the end.
+fn merge_keeping_nulls(
+    target: &mut serde_json::Map<String, Value>,
+    own: serde_json::Map<String, Value>,
+) {
+    for (name, value) in own {
+        match (target.get_mut(&name), value) {
+            (Some(Value::Object(target)), Value::Object(own)) => merge_keeping_nulls(target, own),
+            (Some(target @ Value::Array(_)), own @ Value::Array(_)) => {
+                super::overlay::merge(target, &own);
+            }
+            (_, value) => drop(target.insert(name, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parsed(spec: &Value) -> Parameters {
+        Parameters::parse(spec).expect("they are valid")
+    }
+
+    #[test]
+    fn a_gateways_parameters_hold_before_those_of_its_class() {
+        let class = parsed(&json!({
+            "replicas": 3, "image": "class", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "1"}],
+            "logging": {"level": "debug", "format": "json"}, "service": {"annotations": {"a": "1", "b": "1"}},
+            "overlays": {"deployment": {"spec": {"paused": true, "minReadySeconds": 1}}},
+        }));
+        let own = parsed(&json!({
+            "image": "own", "env": [{"name": "B", "value": "2"}], "logging": {"level": "warn"},
+            "service": {"type": "ClusterIP", "annotations": {"b": "2"}},
+            "overlays": {"deployment": {"spec": {"paused": null}}},
+        }));
+        let both = own.or(class);
+        assert_eq!(
+            (both.replicas, both.image.as_deref()),
+            (Some(3), Some("own"))
+        );
+        let env: Vec<_> = both
+            .env
+            .iter()
+            .map(|it| (&*it.name, it.value.as_deref()))
+            .collect();
+        assert_eq!(env, [("A", Some("1")), ("B", Some("2"))]);
+        assert_eq!(both.logging.level.as_deref(), Some("warn"));
+        assert_eq!(both.logging.format.as_deref(), Some("json"));
+        let annotations = BTreeMap::from([("a".into(), "1".into()), ("b".into(), "2".into())]);
+        assert_eq!(both.service.annotations, annotations);
+        assert_eq!(both.service.kind, Some(ServiceType::ClusterIp));
+        let expected = json!({"spec": {"paused": null, "minReadySeconds": 1}});
+        assert_eq!(both.overlays.deployment, expected);
+    }
+
+    #[test]
+    fn nothing_said_is_nothing_set() {
+        assert_eq!(parsed(&json!({})), Parameters::default());
+    }
+}

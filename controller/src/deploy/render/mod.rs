@@ -1,0 +1,290 @@
+//! The objects that a Gateway runs on: pure, from what the user asked for and what the controller was
+//! started with.
+
+mod pod;
+mod service;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::apps::v1::{
+    DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, Deployment, DeploymentSpec,
+    DeploymentStrategy, RollingUpdateDaemonSet, RollingUpdateDeployment,
+};
+use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
+use translate::Infrastructure;
+use xds::model::ObjectName;
+
+use super::child::{Child, ChildKind};
+use super::parameters::{Parameters, Workload};
+use super::ports::Port;
+use super::{labels, overlay};
+
+pub use service::addresses;
+
+/// A Gateway, as far as what it runs on depends on it.
+#[derive(Debug, Clone)]
+pub struct Site {
+    /// Its name.
+    pub name: ObjectName,
+    /// Its UID, by which it owns what it runs on.
+    pub uid: String,
+    /// What it asks for.
+    pub infrastructure: Infrastructure,
+    /// The ports of its listeners.
+    pub ports: BTreeSet<Port>,
+    /// Its parameters and those of its class, merged.
+    pub parameters: Parameters,
+    /// Whether its namespace takes pods of the security standard `restricted` alone.
+    pub enforces_restricted: bool,
+    /// Whether something scales its Deployment.
+    pub is_autoscaled: bool,
+}
+
+/// What every Gateway's proxies are started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Defaults {
+    /// The image of the proxy, where parameters name no other.
+    pub image: String,
+    /// When it is pulled.
+    pub image_pull_policy: String,
+    /// Where the controller serves xDS: `https://HOST:PORT`, or `http://HOST:PORT`.
+    pub xds_address: String,
+    /// PEM of who vouches for the controller; none in clear text.
+    pub authorities: Option<String>,
+    /// The audience of the proxies' tokens.
+    pub audience: String,
+}
+
+/// An object as it is to be applied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// Which.
+    pub child: Child,
+    /// Its JSON form.
+    pub object: Value,
+}
+
+/// The objects of a Gateway, in the order in which they are applied. A Gateway without ports has no
+/// Service yet: one cannot be without ports.
+#[must_use]
+pub fn render(site: &Site, defaults: &Defaults) -> Vec<Rendered> {
+    let overlays = &site.parameters.overlays;
+    let name = labels::child_name(&site.name.name);
+    let mut objects = vec![
+        finished(
+            site,
+            ChildKind::ServiceAccount,
+            &account(site, &name),
+            &overlays.service_account,
+        ),
+        finished(
+            site,
+            ChildKind::ConfigMap,
+            &config_map(site, defaults, &name),
+            &overlays.config_map,
+        ),
+    ];
+    objects.push(match site.parameters.workload.unwrap_or_default() {
+        Workload::Deployment => finished(
+            site,
+            ChildKind::Deployment,
+            &deployment(site, defaults, &name),
+            &overlays.deployment,
+        ),
+        Workload::DaemonSet => finished(
+            site,
+            ChildKind::DaemonSet,
+            &daemon_set(site, defaults, &name),
+            &overlays.daemon_set,
+        ),
+    });
+    if !site.ports.is_empty() {
+        let service = service::of_listeners(site);
+        objects.push(finished(
+            site,
+            ChildKind::Service,
+            &service,
+            &overlays.service,
+        ));
+    }
+    let metrics = service::of_metrics(site);
+    objects.push(finished(
+        site,
+        ChildKind::Service,
+        &metrics,
+        &overlays.metrics_service,
+    ));
+    objects
+}
+
+/// An object with its overlay. What makes it ours stays whatever the overlay says.
+fn finished<T>(site: &Site, kind: ChildKind, object: &T, changes: &Value) -> Rendered
+where
+    T: k8s_openapi::Metadata<Ty = ObjectMeta> + serde::Serialize,
+{
+    let before = serde_json::to_value(object).unwrap_or_default();
+    let mut after = before.clone();
+    if changes.is_object() {
+        overlay::merge(&mut after, changes);
+    }
+    for pointer in FIXED {
+        let Some(value) = before.pointer(pointer) else {
+            continue;
+        };
+        put(&mut after, pointer, value);
+    }
+    for (label, value) in labels::selector(&site.name.name) {
+        after["metadata"]["labels"][&*label] = value.clone().into();
+        if kind.is_workload() {
+            after["spec"]["template"]["metadata"]["labels"][&*label] = value.into();
+        }
+    }
+    let name = object.metadata().name.clone().unwrap_or_default();
+    Rendered {
+        child: Child {
+            kind,
+            name: ObjectName::new(&site.name.namespace, &name),
+        },
+        object: after,
+    }
+}
+
+/// What no overlay changes.
+const FIXED: [&str; 6] = [
+    "/apiVersion",
+    "/kind",
+    "/metadata/name",
+    "/metadata/namespace",
+    "/metadata/ownerReferences",
+    "/spec/selector",
+];
+
+fn put(object: &mut Value, pointer: &str, value: &Value) {
+    let mut place = object;
+    for part in pointer.split('/').skip(1) {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        place = &mut place[part];
+    }
+    *place = value.clone();
+}
+
+/// The metadata of every object of a Gateway (GEP-1867).
+fn metadata(site: &Site, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some(site.name.namespace.to_string()),
+        labels: Some(all_labels(site)),
+        annotations: non_empty(site.infrastructure.annotations.clone()),
+        owner_references: Some(vec![OwnerReference {
+            api_version: "gateway.networking.k8s.io/v1".to_owned(),
+            kind: "Gateway".to_owned(),
+            name: site.name.name.to_string(),
+            uid: site.uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        }]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Ours after the user's: they must not take pods out of the Service.
+fn all_labels(site: &Site) -> BTreeMap<String, String> {
+    let mut all = site.infrastructure.labels.clone();
+    all.extend(labels::of_gateway(
+        &site.name.name,
+        &site.infrastructure.class,
+    ));
+    all
+}
+
+fn non_empty<K, V>(map: BTreeMap<K, V>) -> Option<BTreeMap<K, V>> {
+    (!map.is_empty()).then_some(map)
+}
+
+fn account(site: &Site, name: &str) -> ServiceAccount {
+    ServiceAccount {
+        metadata: metadata(site, name),
+        // Pods name the one token that they need.
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    }
+}
+
+fn config_map(site: &Site, defaults: &Defaults, name: &str) -> ConfigMap {
+    let authorities = defaults.authorities.clone();
+    let data = authorities.map(|pem| BTreeMap::from([(pod::AUTHORITIES.to_owned(), pem)]));
+    ConfigMap {
+        metadata: metadata(site, name),
+        data,
+        ..ConfigMap::default()
+    }
+}
+
+fn deployment(site: &Site, defaults: &Defaults, name: &str) -> Deployment {
+    let one = |count| Some(IntOrString::Int(count));
+    Deployment {
+        metadata: metadata(site, name),
+        spec: DeploymentSpec {
+            // Whoever scales it has the say.
+            replicas: site.parameters.replicas.filter(|_| !site.is_autoscaled),
+            selector: selector(site),
+            template: template(site, defaults, name),
+            // A new pod is ready before an old one goes.
+            strategy: Some(DeploymentStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDeployment {
+                    max_surge: one(1),
+                    max_unavailable: one(0),
+                }),
+            }),
+            ..DeploymentSpec::default()
+        },
+        ..Deployment::default()
+    }
+}
+
+fn daemon_set(site: &Site, defaults: &Defaults, name: &str) -> DaemonSet {
+    let one = |count| Some(IntOrString::Int(count));
+    DaemonSet {
+        metadata: metadata(site, name),
+        spec: DaemonSetSpec {
+            selector: selector(site),
+            template: template(site, defaults, name),
+            update_strategy: Some(DaemonSetUpdateStrategy {
+                type_: Some("RollingUpdate".to_owned()),
+                rolling_update: Some(RollingUpdateDaemonSet {
+                    max_surge: one(1),
+                    max_unavailable: one(0),
+                }),
+            }),
+            ..DaemonSetSpec::default()
+        },
+        ..DaemonSet::default()
+    }
+}
+
+fn selector(site: &Site) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels::selector(&site.name.name)),
+        ..LabelSelector::default()
+    }
+}
+
+fn template(site: &Site, defaults: &Defaults, name: &str) -> PodTemplateSpec {
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: Some(all_labels(site)),
+            annotations: non_empty(site.infrastructure.annotations.clone()),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(pod::spec(site, defaults, name)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! The Services of a Gateway, and the addresses by which they are reached.
+
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use translate::api::GatewayAddress;
+
+use super::{Site, metadata, non_empty, pod};
+use crate::deploy::labels;
+use crate::deploy::parameters::ServiceType;
+use crate::deploy::ports::{Port, Transport};
+
+/// The Service with a port for each of the Gateway's.
+pub(super) fn of_listeners(site: &Site) -> Service {
+    let parameters = &site.parameters.service;
+    let kind = parameters.kind.unwrap_or_default();
+    let mut metadata = metadata(site, &labels::service_name(&site.name.name));
+    let mut annotations = site.infrastructure.annotations.clone();
+    annotations.extend(parameters.annotations.clone());
+    metadata.annotations = non_empty(annotations);
+    let static_address = site.infrastructure.addresses.iter().find(|it| {
+        // What else was asked for cannot be given, and the Gateway's status says so.
+        it.kind == IP_ADDRESS && !it.value.is_empty()
+    });
+    Service {
+        metadata,
+        spec: Some(ServiceSpec {
+            type_: Some(kind.as_str().to_owned()),
+            selector: Some(labels::selector(&site.name.name)),
+            ports: Some(site.ports.iter().copied().map(port).collect()),
+            load_balancer_ip: static_address
+                .filter(|_| kind == ServiceType::LoadBalancer)
+                .map(|it| it.value.clone()),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+fn port(port: Port) -> ServicePort {
+    let (name, protocol) = match port.transport {
+        Transport::Tcp => ("tcp", "TCP"),
+        Transport::Udp => ("udp", "UDP"),
+    };
+    let number = i32::from(port.number);
+    ServicePort {
+        name: Some(format!("{name}-{number}")),
+        port: number,
+        target_port: Some(IntOrString::Int(number)),
+        protocol: Some(protocol.to_owned()),
+        ..ServicePort::default()
+    }
+}
+
+/// The Service by which a Prometheus finds the proxies.
+pub(super) fn of_metrics(site: &Site) -> Service {
+    let name = labels::service_name(&format!("{}-metrics", site.name.name));
+    Service {
+        metadata: metadata(site, &name),
+        spec: Some(ServiceSpec {
+            type_: Some("ClusterIP".to_owned()),
+            selector: Some(labels::selector(&site.name.name)),
+            ports: Some(vec![ServicePort {
+                name: Some("metrics".to_owned()),
+                port: pod::METRICS_PORT,
+                target_port: Some(IntOrString::Int(pod::METRICS_PORT)),
+                protocol: Some("TCP".to_owned()),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+/// Where a Gateway is reached by its Service: what the load balancer assigned, or the Service's own
+/// addresses in the cluster where it has another type.
+#[must_use]
+pub fn addresses(service: &Service) -> Vec<GatewayAddress> {
+    let address = |kind: &str, value: &str| GatewayAddress {
+        kind: kind.to_owned(),
+        value: value.to_owned(),
+    };
+    let spec = service.spec.as_ref();
+    if spec.and_then(|it| it.type_.as_deref()) != Some("LoadBalancer") {
+        let cluster = spec.and_then(|it| it.cluster_ips.as_ref()).into_iter();
+        let cluster = cluster
+            .flatten()
+            .filter(|it| *it != "None" && !it.is_empty());
+        return cluster.map(|ip| address(IP_ADDRESS, ip)).collect();
+    }
+    let status = service.status.as_ref();
+    let balancer = status.and_then(|it| it.load_balancer.as_ref());
+    let ingress = balancer.and_then(|it| it.ingress.as_ref());
+    let ingress = ingress.into_iter().flatten();
+    let assigned = ingress.filter_map(|it| match (&it.ip, &it.hostname) {
+        (Some(ip), _) => Some(address(IP_ADDRESS, ip)),
+        (None, Some(name)) => Some(address("Hostname", name)),
+        (None, None) => None,
+    });
+    assigned.collect()
+}
+
+const IP_ADDRESS: &str = "IPAddress";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn addresses_come_from_the_load_balancer_or_else_from_the_cluster() {
+        for (service, expected) in [
+            (
+                json!({"spec": {"type": "LoadBalancer", "clusterIPs": ["10.0.0.1"]}}),
+                vec![],
+            ),
+            (
+                json!({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [
+                    {"ip": "192.0.2.1"}, {"hostname": "lb.example.com"}, {}]}}}),
+                vec!["IPAddress 192.0.2.1", "Hostname lb.example.com"],
+            ),
+            (
+                json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1", "fd00::1"]}}),
+                vec!["IPAddress 10.0.0.1", "IPAddress fd00::1"],
+            ),
+            (
+                json!({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}),
+                vec![],
+            ),
+        ] {
+            let service: Service = serde_json::from_value(service).expect("a Service");
+            let found = addresses(&service);
+            let found = found.iter().map(|it| format!("{} {}", it.kind, it.value));
+            assert_eq!(found.collect::<Vec<_>>(), expected);
+        }
+    }
+}

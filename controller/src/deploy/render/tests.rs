@@ -1,0 +1,157 @@
+//! A Gateway, its parameters and its namespace in; the objects that it runs on out: `NAME.yaml` beside
+//! `NAME.out` in `tests/golden/deploy`. `UPDATE_GOLDEN=1` writes what came out, to be read before it is
+//! committed.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::*;
+use crate::deploy::ports::Transport;
+
+#[test]
+fn cases_come_out_as_expected() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/deploy");
+    let entries = fs::read_dir(folder).expect("the folder of cases is there");
+    let paths = entries.map(|entry| entry.expect("an entry can be read").path());
+    let mut cases: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "yaml"))
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "the cases are gone");
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut failures = Vec::new();
+    for case in cases {
+        let text = outcome(&read(&case));
+        let expected = case.with_extension("out");
+        if update {
+            fs::write(&expected, text).expect("the expectation can be written");
+        } else if read(&expected) != text {
+            failures.push(format!("{}:\n{text}", case.display()));
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "UPDATE_GOLDEN=1 accepts what came out\n\n{}",
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn an_overlay_cannot_make_an_object_somebody_elses() {
+    let overlay = "
+metadata: {name: other, namespace: other, labels: {app.kubernetes.io/managed-by: me}, ownerReferences: null}
+spec:
+  selector: {matchLabels: {app: other}}
+  template: {metadata: {labels: null}}
+";
+    let overlay: Value = serde_saphyr::from_str(overlay).expect("YAML");
+    let mut site = site(&documents(PLAIN));
+    let plain = render(&site, &defaults(true));
+    site.parameters.overlays.deployment = overlay;
+    let changed = render(&site, &defaults(true));
+    let (plain, changed) = (&plain[2], &changed[2]);
+    assert_eq!(plain.child, changed.child);
+    for field in ["name", "namespace", "ownerReferences"] {
+        assert_eq!(
+            plain.object["metadata"][field],
+            changed.object["metadata"][field]
+        );
+    }
+    assert_eq!(
+        plain.object["spec"]["selector"],
+        changed.object["spec"]["selector"]
+    );
+    let selected = &changed.object["spec"]["selector"]["matchLabels"];
+    for (label, value) in selected.as_object().expect("labels") {
+        assert_eq!(
+            changed.object["spec"]["template"]["metadata"]["labels"][label],
+            *value
+        );
+        assert_eq!(changed.object["metadata"]["labels"][label], *value);
+    }
+}
+
+const PLAIN: &str = "
+kind: Gateway
+metadata: {name: edge, namespace: infra}
+spec: {gatewayClassName: gateway, listeners: [{name: web, port: 80, protocol: HTTP}]}
+";
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn outcome(text: &str) -> String {
+    let documents = documents(text);
+    let is_encrypted = !text.contains("#! xds: plaintext");
+    let mut site = site(&documents);
+    site.is_autoscaled = text.contains("#! autoscaled");
+    let mut out = String::new();
+    for rendered in render(&site, &defaults(is_encrypted)) {
+        let yaml = serde_saphyr::to_string(&rendered.object).expect("plain data");
+        write!(out, "--- # {}\n{yaml}", rendered.child).expect("text");
+    }
+    out
+}
+
+fn defaults(is_encrypted: bool) -> Defaults {
+    let scheme = if is_encrypted { "https" } else { "http" };
+    Defaults {
+        image: "registry.example.com/gateway:1".to_owned(),
+        image_pull_policy: "IfNotPresent".to_owned(),
+        xds_address: format!("{scheme}://controller.gateway-system.svc:9978"),
+        authorities: is_encrypted.then(|| "PEM of authorities".to_owned()),
+        audience: "gateway-system.io/xds".to_owned(),
+    }
+}
+
+fn documents(text: &str) -> Vec<Value> {
+    let documents = text.split("\n---\n");
+    documents
+        .map(|it| serde_saphyr::from_str(it).expect("YAML"))
+        .collect()
+}
+
+fn site(documents: &[Value]) -> Site {
+    let find = |kind: &str| documents.iter().find(|it| it["kind"] == kind);
+    let gateway = find("Gateway").expect("a Gateway");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let name = ObjectName::new(
+        &text(&gateway["metadata"]["namespace"]),
+        &text(&gateway["metadata"]["name"]),
+    );
+    let spec = &gateway["spec"];
+    let strings = |value: &Value| serde_json::from_value(value.clone()).unwrap_or_default();
+    let listeners = spec["listeners"].as_array().into_iter().flatten();
+    let ports = listeners.map(|listener| Port {
+        transport: match listener["protocol"].as_str() {
+            Some("UDP") => Transport::Udp,
+            _ => Transport::Tcp,
+        },
+        number: serde_json::from_value(listener["port"].clone()).expect("a port"),
+    });
+    let namespace = find("Namespace").unwrap_or(&Value::Null);
+    let level = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+    let parameters = find("GatewayParameters").map(|it| Parameters::parse(&it["spec"]));
+    Site {
+        name,
+        uid: "7d8b2b1e-0000-4000-8000-000000000000".to_owned(),
+        infrastructure: Infrastructure {
+            class: text(&spec["gatewayClassName"]),
+            labels: strings(&spec["infrastructure"]["labels"]),
+            annotations: strings(&spec["infrastructure"]["annotations"]),
+            parameters: None,
+            addresses: serde_json::from_value(spec["addresses"].clone()).unwrap_or_default(),
+        },
+        ports: ports.collect(),
+        parameters: parameters
+            .transpose()
+            .expect("valid parameters")
+            .unwrap_or_default(),
+        enforces_restricted: level == "restricted",
+        is_autoscaled: false,
+    }
+}
