@@ -28,7 +28,7 @@ pub(crate) enum Command {
     },
     /// Build an image of ours as an archive that `load`, `docker load` and `kind load` take.
     Image {
-        /// `gateway`.
+        /// `gateway` or `controller`.
         program: String,
         /// The Cargo profile: `release` is what ships, `e2e` builds faster.
         #[arg(long, default_value = "release")]

@@ -22,7 +22,7 @@ const BACKENDS: [(&str, &str); 2] = [("pause", "localhost/pause:1"), ("echo", EC
 pub(crate) const TEST_PROFILE: &str = "e2e";
 
 /// Programs of ours that there are images of.
-const PROGRAMS: [(&str, &str); 1] = [("gateway", "proxy")];
+const PROGRAMS: [(&str, &str); 2] = [("gateway", "proxy"), ("controller", "controller")];
 
 /// An image of ours, built.
 pub(crate) struct Image {
