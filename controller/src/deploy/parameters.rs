@@ -126,7 +126,7 @@ impl ServiceType {
     }
 }
 
-/// Changes to the objects, by kind: see [`super::overlay`].
+/// Changes to the objects, by kind. They are merged as the definition of the kind says.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overlays {
