@@ -1,7 +1,9 @@
 //! What the controller may do.
 
-use charts::{Helm, Object};
+use charts::{Helm, Object, objects, path};
 use serde_json::Value;
+
+use crate::read;
 
 fn rules(helm: &Helm, values: &str, kind: &str) -> Vec<Value> {
     let objects = helm.objects("gateway", values).expect("it renders");
@@ -56,4 +58,17 @@ fn secrets_are_written_in_the_namespace_of_the_release_only() {
     let role = objects.iter().find(|object| object.kind() == "Role");
     assert_eq!(role.map(Object::name), Some("gateway"));
     assert!(rules(&helm, "{}", "Role").iter().any(|rule| secrets(&rule)));
+}
+
+/// Whoever installs without Helm grants the same.
+#[test]
+fn the_plain_manifests_have_the_same_rules() {
+    let Some(helm) = Helm::find() else { return };
+    let manifests = objects(&read(&path("../install/controller.yaml")));
+    for kind in ["ClusterRole", "Role"] {
+        let role = manifests.iter().find(|object| object.kind() == kind);
+        let role = role.unwrap_or_else(|| panic!("there is no {kind}"));
+        let plain = role.at("/rules").as_array().cloned();
+        assert_eq!(plain.as_ref(), Some(&rules(&helm, "{}", kind)), "{kind}");
+    }
 }
