@@ -33,3 +33,4 @@ pub mod stopping;
 mod testing;
 pub mod translation;
 pub mod watch;
+pub mod xds;

@@ -18,7 +18,7 @@ use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
 use controller::watch::{Kinds, Readiness, Supervisor};
-use controller::{gateway_class, health, log};
+use controller::{gateway_class, health, log, xds};
 use http::StatusCode;
 use jiff::Timestamp;
 use kube::{Client, Config};
@@ -80,6 +80,10 @@ async fn serve(args: RunArgs) -> Result<()> {
     start_writing(&context, config.clone(), &mut tasks)?;
     start_election(&context, config, election, &mut tasks)?;
     tasks.spawn(gateway_class::run(context.clone()));
+    let address = context.args.xds_address;
+    let listener = server::listen(address).await;
+    let listener = listener.with_context(|| format!("cannot listen on --xds-address {address}"))?;
+    tasks.spawn(xds::run(context.clone(), listener));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

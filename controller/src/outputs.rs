@@ -1,15 +1,15 @@
 //! What the parts of the controller hand to each other. Each value has one writer and one follower.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
 use translate::api::GatewayAddress;
 use translate::status::Status;
 use translate::{Infrastructure, ObjectRef};
-use xds::delta::{Publication, Views};
 use xds::model::{ObjectName, ResourceKey};
+pub use xds_grpc::server::Published;
 
 use crate::board::Board;
 use crate::deploy::ports::Port;
@@ -19,7 +19,7 @@ use crate::status::Deployment;
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// What proxies are sent: from translation to the xDS server.
-    pub published: Published,
+    pub published: Arc<Published>,
     /// What statuses should say, our own entries of them: from translation to the status writer.
     pub statuses: Board<ObjectRef, Arc<Status>>,
     /// Whether translation has handed over the first complete result. Until then, an object without a
@@ -80,88 +80,4 @@ pub struct Acknowledgements {
     pub listeners: BTreeMap<ResourceKey, usize>,
     /// Resources of any kind that a proxy refuses in their current version, and why.
     pub refused: BTreeMap<ResourceKey, String>,
-}
-
-/// The views of all Gateways, and who waits for changes of each.
-#[derive(Debug, Default)]
-pub struct Published {
-    views: Mutex<Views>,
-    followers: Mutex<BTreeMap<ObjectName, watch::Sender<u64>>>,
-}
-
-impl Published {
-    /// Publishes a change, and wakes the streams of the Gateways that it concerns. The first one makes
-    /// the views complete, and wakes all.
-    pub fn publish(&self, publication: Publication) -> BTreeSet<ObjectName> {
-        let mut views = self.views();
-        let is_first = !views.is_complete();
-        let changed = views.publish(publication);
-        drop(views);
-        let mut followers = self.followers();
-        followers.retain(|gateway, follower| {
-            if is_first || changed.contains(gateway) {
-                follower.send_modify(|count| *count += 1);
-            }
-            !follower.is_closed()
-        });
-        changed
-    }
-
-    /// The views. The lock is for moments: never hold it over an `await`.
-    pub fn views(&self) -> MutexGuard<'_, Views> {
-        self.views.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Follows the view of a Gateway: the receiver sees a change after each publication that concerns
-    /// it.
-    #[must_use]
-    pub fn follow(&self, gateway: &ObjectName) -> watch::Receiver<u64> {
-        let mut followers = self.followers();
-        let follower = followers.entry(gateway.clone());
-        follower
-            .or_insert_with(|| watch::Sender::new(0))
-            .subscribe()
-    }
-
-    fn followers(&self) -> MutexGuard<'_, BTreeMap<ObjectName, watch::Sender<u64>>> {
-        self.followers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use xds::delta::{Encoded, Member};
-    use xds::model::{Resource, Service, ServiceKey};
-
-    use super::*;
-
-    fn publication(gateway: &ObjectName, service: &str) -> Publication {
-        let service = Service {
-            key: ServiceKey::new(&ObjectName::new("a", service)),
-            vips: Vec::new(),
-            ports: Vec::new(),
-        };
-        let encoded = Arc::new(Encoded::new(&Resource::from(service)));
-        let key = encoded.key.clone();
-        Publication {
-            resources: vec![(key.clone(), Some(encoded))],
-            members: vec![(gateway.clone(), key, Member::Joined)],
-        }
-    }
-
-    #[test]
-    fn the_first_publication_wakes_all_and_later_ones_whom_they_concern() {
-        let published = Published::default();
-        let (one, other) = (ObjectName::new("a", "one"), ObjectName::new("a", "other"));
-        let (mut of_one, mut of_other) = (published.follow(&one), published.follow(&other));
-        published.publish(publication(&one, "s"));
-        assert!(of_one.has_changed().expect("open") && of_other.has_changed().expect("open"));
-        of_one.mark_unchanged();
-        of_other.mark_unchanged();
-        published.publish(publication(&other, "t"));
-        assert!(!of_one.has_changed().expect("open"));
-        assert!(of_other.has_changed().expect("open"));
-    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::encoded::Encoded;
 use super::view::View;
-use crate::model::{ObjectName, ResourceKey};
+use crate::model::{Kind, ObjectName, ResourceKey};
 
 /// What a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]
@@ -99,6 +99,14 @@ impl Views {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.is_complete
+    }
+
+    /// The resources of a kind that the proxies of a Gateway need.
+    #[must_use]
+    pub fn keys(&self, gateway: &ObjectName, kind: Kind) -> Vec<ResourceKey> {
+        let view = self.view(gateway).into_iter();
+        let resources = view.flat_map(|view| view.of_kind(kind));
+        resources.map(|encoded| encoded.key.clone()).collect()
     }
 
     /// How many batches were made for the proxies of a Gateway that subscribe to everything, each

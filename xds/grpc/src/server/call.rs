@@ -99,7 +99,7 @@ pub(super) fn node(identity: &Identity, id: &str) -> Result<crate::NodeId, Statu
 }
 
 const NO_TOKEN: &str = "the request has no `authorization: Bearer` with a token; give the proxy a \
-     token of its service account with --xds-token-file";
+     token of its service account with --xds-token";
 
 const TOO_MANY_CALLS: &str = "too many calls on one connection; wait between them";
 

@@ -36,15 +36,15 @@ mod stream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use xds::delta::{Acknowledged, Publication};
-use xds::model::{ObjectName, ResourceKey};
+use xds::delta::{Acknowledged, Refusal};
+use xds::model::{Kind, ObjectName};
 
 use admission::Admission;
 pub use authorize::{Answer, Authorize, Denied, Identity};
 pub use limits::Limits;
 pub use listener::Transport;
-pub use observer::{Event, Observer, Proxy, Refused, Standing};
-use published::Published;
+pub use observer::{Event, Observer, Proxy, Standing};
+pub use published::Published;
 use registry::Registry;
 
 /// Serves proxies what is published.
@@ -52,18 +52,19 @@ pub struct Server {
     limits: Limits,
     authorize: Arc<dyn Authorize>,
     observer: Arc<dyn Observer>,
-    /// Locked after a session, where both are needed.
-    published: Mutex<Published>,
+    /// Its views are locked after a session, where both are needed.
+    published: Arc<Published>,
     registry: Mutex<Registry>,
     admission: Admission,
     closing: watch::Sender<bool>,
 }
 
 impl Server {
-    /// A server that has published nothing: streams wait until something is.
+    /// A server of what is published. Streams wait until something is.
     #[must_use]
     pub fn new(
         limits: Limits,
+        published: Arc<Published>,
         authorize: Arc<dyn Authorize>,
         observer: Arc<dyn Observer>,
     ) -> Arc<Self> {
@@ -72,66 +73,40 @@ impl Server {
             limits,
             authorize,
             observer,
-            published: Mutex::default(),
+            published,
             registry: Mutex::default(),
             closing: watch::Sender::new(false),
         })
     }
 
-    /// Publishes a change, and wakes the streams of the Gateways that it concerns. The first
-    /// publication has to be complete.
-    pub fn publish(&self, publication: Publication) {
-        locked(&self.published).publish(publication);
-    }
-
-    /// What the connected proxies of a Gateway say of a resource.
+    /// What the connected proxies of a Gateway say of its current configuration: which of its
+    /// resources of this kind are in force, and what is refused of any kind. A proxy that has
+    /// several streams counts once, by the latest.
     #[must_use]
-    pub fn standing(&self, gateway: &ObjectName, key: &ResourceKey) -> Standing {
+    pub fn standing(&self, gateway: &ObjectName, kind: Kind) -> Standing {
         let streams = locked(&self.registry).latest(gateway);
         let mut standing = Standing::default();
-        for (proxy, session) in streams {
+        for (_, session) in streams {
             standing.connected = standing.connected.saturating_add(1);
             let session = locked(&session);
-            let published = locked(&self.published);
-            match session.acknowledged(published.views(), key) {
-                Acknowledged::Open => {}
-                Acknowledged::Yes => standing.accepted = standing.accepted.saturating_add(1),
-                Acknowledged::Refused(text) => {
-                    standing.refused.push((proxy.node, text.to_owned()));
+            let views = self.published.views();
+            for key in views.keys(gateway, kind) {
+                if session.acknowledged(&views, &key) == Acknowledged::Yes {
+                    let count = standing.accepted.entry(key).or_insert(0_usize);
+                    *count = count.saturating_add(1);
                 }
+            }
+            for Refusal { key, text } in session.refused(&views) {
+                standing.refused.entry(key).or_insert(text);
             }
         }
         standing
-    }
-
-    /// Everything of its current configuration that connected proxies of a Gateway have refused.
-    #[must_use]
-    pub fn refused(&self, gateway: &ObjectName) -> Vec<Refused> {
-        let streams = locked(&self.registry).latest(gateway);
-        let mut refused = Vec::new();
-        for (proxy, session) in streams {
-            let session = locked(&session);
-            let refusals = session.refused(locked(&self.published).views());
-            let refusals = refusals.into_iter().map(|refusal| Refused {
-                node: proxy.node.clone(),
-                key: refusal.key,
-                text: refusal.text,
-            });
-            refused.extend(refusals);
-        }
-        refused
     }
 
     /// All streams, in the order in which they began.
     #[must_use]
     pub fn connected(&self) -> Vec<Proxy> {
         locked(&self.registry).all()
-    }
-
-    /// How many batches were encoded for the proxies of a Gateway.
-    #[must_use]
-    pub fn batches(&self, gateway: &ObjectName) -> u64 {
-        locked(&self.published).views().batches(gateway)
     }
 
     /// Ends everything: [`Server::serve`] accepts no more, and returns when the streams have

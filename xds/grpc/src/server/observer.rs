@@ -1,5 +1,6 @@
 //! What the caller learns of connected proxies.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -56,25 +57,13 @@ pub enum Event<'a> {
     },
 }
 
-/// What the connected proxies of a Gateway say of the current version of one resource. A proxy that
-/// has several streams counts once, by the latest.
+/// What the connected proxies of a Gateway say of the current version of its resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// How many are connected.
     pub connected: usize,
-    /// How many have it in force.
-    pub accepted: usize,
-    /// Which have refused it, and why.
-    pub refused: Vec<(NodeId, String)>,
-}
-
-/// A resource that is refused in its current version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The proxy.
-    pub node: NodeId,
-    /// The resource.
-    pub key: ResourceKey,
-    /// Why.
-    pub text: String,
+    /// How many have a resource in force; of those that none has, nothing.
+    pub accepted: BTreeMap<ResourceKey, usize>,
+    /// What one of them refuses, and why.
+    pub refused: BTreeMap<ResourceKey, String>,
 }

@@ -1,49 +1,117 @@
-//! What was published, and who is woken when it changes.
+//! What is published, and who is told when it changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use xds::delta::{Publication, Views};
 use xds::model::ObjectName;
 
+use super::locked;
+
+/// The views of all Gateways, and who waits for changes of each.
 #[derive(Debug, Default)]
-pub(super) struct Published {
-    views: Views,
-    /// One for each Gateway with streams.
-    wakes: HashMap<ObjectName, watch::Sender<()>>,
+pub struct Published {
+    views: Mutex<Views>,
+    followers: Mutex<BTreeMap<ObjectName, watch::Sender<()>>>,
+    /// Gateways whose views have changed since they were taken.
+    changed: Mutex<BTreeSet<ObjectName>>,
+    news: Notify,
 }
 
 impl Published {
-    pub(super) fn views(&self) -> &Views {
-        &self.views
-    }
-
-    pub(super) fn views_mut(&mut self) -> &mut Views {
-        &mut self.views
-    }
-
-    pub(super) fn publish(&mut self, publication: Publication) {
-        let is_first = !self.views.is_complete();
-        let changed = self.views.publish(publication);
-        for (gateway, wake) in &self.wakes {
-            // At first, also who needs nothing is told so.
+    /// Publishes a change, and wakes the streams of the Gateways that it concerns. The first one makes
+    /// the views complete, and wakes all.
+    pub fn publish(&self, publication: Publication) -> BTreeSet<ObjectName> {
+        let mut views = self.views();
+        let is_first = !views.is_complete();
+        let changed = views.publish(publication);
+        drop(views);
+        locked(&self.followers).retain(|gateway, follower| {
             if is_first || changed.contains(gateway) {
-                wake.send_replace(());
+                follower.send_replace(());
             }
+            !follower.is_closed()
+        });
+        locked(&self.changed).extend(changed.iter().cloned());
+        self.news.notify_one();
+        changed
+    }
+
+    /// The views. The lock is for moments: never hold it over an `await`.
+    pub fn views(&self) -> MutexGuard<'_, Views> {
+        locked(&self.views)
+    }
+
+    /// Follows the view of a Gateway: the receiver sees a change after each publication that
+    /// concerns it.
+    #[must_use]
+    pub fn follow(&self, gateway: &ObjectName) -> watch::Receiver<()> {
+        let mut followers = locked(&self.followers);
+        followers.entry(gateway.clone()).or_default().subscribe()
+    }
+
+    /// For one task: waits until views have changed, and takes the Gateways that they are of.
+    pub async fn changed(&self) -> BTreeSet<ObjectName> {
+        loop {
+            let changed = std::mem::take(&mut *locked(&self.changed));
+            if !changed.is_empty() {
+                return changed;
+            }
+            self.news.notified().await;
         }
     }
 
-    /// Notifies of publications for a Gateway from now on.
-    pub(super) fn follow(&mut self, gateway: &ObjectName) -> watch::Receiver<()> {
-        let wake = self.wakes.entry(gateway.clone()).or_default();
-        wake.subscribe()
+    /// Forgets who followed a Gateway, if nobody does any more.
+    pub(super) fn tidy(&self, gateway: &ObjectName) {
+        let mut followers = locked(&self.followers);
+        if followers.get(gateway).is_some_and(watch::Sender::is_closed) {
+            followers.remove(gateway);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use xds::delta::{Encoded, Member};
+    use xds::model::{Resource, Service, ServiceKey};
+
+    use super::*;
+
+    fn publication(gateway: &ObjectName, service: &str) -> Publication {
+        let service = Service {
+            key: ServiceKey::new(&ObjectName::new("a", service)),
+            vips: Vec::new(),
+            ports: Vec::new(),
+        };
+        let encoded = Arc::new(Encoded::new(&Resource::from(service)));
+        let key = encoded.key.clone();
+        Publication {
+            resources: vec![(key.clone(), Some(encoded))],
+            members: vec![(gateway.clone(), key, Member::Joined)],
+        }
     }
 
-    /// Forgets the notification of a Gateway that nobody follows. The caller has dropped its own.
-    pub(super) fn tidy(&mut self, gateway: &ObjectName) {
-        let wake = self.wakes.get(gateway);
-        if wake.is_some_and(|wake| wake.receiver_count() == 0) {
-            self.wakes.remove(gateway);
-        }
+    #[tokio::test]
+    async fn the_first_publication_wakes_all_and_later_ones_whom_they_concern() {
+        let published = Published::default();
+        let (one, other) = (ObjectName::new("a", "one"), ObjectName::new("a", "other"));
+        let (mut of_one, mut of_other) = (published.follow(&one), published.follow(&other));
+        published.publish(publication(&one, "s"));
+        assert!(of_one.has_changed().expect("open") && of_other.has_changed().expect("open"));
+        assert_eq!(published.changed().await, [one.clone()].into());
+        of_one.mark_unchanged();
+        of_other.mark_unchanged();
+        published.publish(publication(&other, "t"));
+        assert!(!of_one.has_changed().expect("open"));
+        assert!(of_other.has_changed().expect("open"));
+        assert_eq!(published.changed().await, [other.clone()].into());
+        drop(of_one);
+        published.tidy(&one);
+        published.tidy(&other);
+        assert!(locked(&published.followers).contains_key(&other));
+        assert!(!locked(&published.followers).contains_key(&one));
     }
 }

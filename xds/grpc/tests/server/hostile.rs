@@ -55,7 +55,7 @@ async fn a_proxy_that_does_not_read_is_disconnected() {
     })
     .await;
     controller.publish(&[("x", Some(1))]);
-    controller.server.publish(large());
+    controller.published.publish(large());
     let mut neighbour = neighbour(&controller).await;
     let endpoint = controller.endpoint().initial_stream_window_size(65_535);
     let endpoint = endpoint.initial_connection_window_size(65_535);
@@ -86,7 +86,10 @@ async fn a_proxy_that_answers_nothing_is_disconnected() {
     let reason = controller.sees_end("silent").await;
     assert!(reason.contains("neither took nor answered"), "{reason}");
     assert_ne!(silent.end().await.code(), Code::Ok);
-    assert_eq!(controller.server.standing(&web(), &key("x")).connected, 0);
+    assert_eq!(
+        controller.server.standing(&web(), Kind::Service).connected,
+        0
+    );
 }
 
 #[tokio::test]

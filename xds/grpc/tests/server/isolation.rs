@@ -12,7 +12,7 @@ async fn controller() -> Controller {
     let controller = Controller::start().await;
     controller.publish(&[("own", Some(1))]);
     let secret = [("secret", Some(1))];
-    controller.server.publish(publication(&other(), &secret));
+    controller.published.publish(publication(&other(), &secret));
     controller
 }
 
@@ -41,7 +41,9 @@ async fn changes_of_another_gateway_are_not_sent() {
     let mut proxy = controller.proxy("p").await;
     assert_eq!(proxy.names().await, ["own"]);
     let changes = [("secret", Some(2)), ("later", Some(1))];
-    controller.server.publish(publication(&other(), &changes));
+    controller
+        .published
+        .publish(publication(&other(), &changes));
     controller.publish(&[("own", Some(2))]);
     assert_eq!(proxy.names().await, ["own"]);
 }
@@ -79,7 +81,7 @@ async fn without_a_valid_token_nothing_is_served() {
     let controller = controller().await;
     let missing = controller.refusal(None, "a/web/p").await;
     assert_eq!(missing.code(), Code::Unauthenticated);
-    assert!(missing.message().contains("--xds-token-file"));
+    assert!(missing.message().contains("--xds-token"));
     let expired = controller.refusal(Some("expired"), "a/web/p").await;
     assert_eq!(expired.code(), Code::Unauthenticated);
     let stranger = controller.refusal(Some("stranger"), "a/web/p").await;

@@ -110,7 +110,7 @@ async fn an_answer_to_an_earlier_nonce_answers_nothing_and_its_subscription_coun
         ..DeltaDiscoveryRequest::default()
     };
     proxy.request(Kind::Service, stale).await;
-    assert_eq!(controller.server.standing(&web(), &key("x")).accepted, 0);
+    assert_eq!(controller.accepted("x"), 0);
     proxy.acknowledge(&second).await;
     assert_eq!(proxy.names().await, ["-absent", "x"]);
 }
@@ -150,18 +150,20 @@ async fn a_refused_resource_is_reported_and_sent_again_only_when_it_changes() {
     assert_eq!(seen, Seen::Refused(vec![expected]));
     controller.publish(&[("y", Some(2))]);
     assert_eq!(proxy.names().await, ["y"]);
-    let standing = controller.server.standing(&web(), &key("x"));
-    assert_eq!((standing.connected, standing.accepted), (1, 0));
-    assert_eq!(standing.refused[0].1, "no such port");
-    let refused = controller.server.refused(&web());
-    assert_eq!(refused.len(), 1);
-    assert_eq!(refused[0].node.to_string(), "a/web/p");
+    let standing = controller.server.standing(&web(), Kind::Service);
+    assert_eq!(standing.connected, 1);
+    assert!(!standing.accepted.contains_key(&key("x")));
+    assert_eq!(
+        standing.refused,
+        [(key("x"), "no such port".to_owned())].into()
+    );
     controller.publish(&[("x", Some(2))]);
     assert_eq!(proxy.names().await, ["x"]);
     controller.publish(&[("z", Some(1))]);
     proxy.names().await;
-    assert!(controller.server.refused(&web()).is_empty());
-    assert_eq!(controller.server.standing(&web(), &key("x")).accepted, 1);
+    let standing = controller.server.standing(&web(), Kind::Service);
+    assert!(standing.refused.is_empty());
+    assert_eq!((controller.accepted("x"), controller.accepted("y")), (1, 1));
 }
 
 fn refusal(name: &str, text: &str) -> Status {
@@ -219,15 +221,15 @@ async fn a_proxy_counts_once_and_by_its_latest_stream() {
     first.names().await;
     let mut second = controller.proxy("p").await;
     let batch = second.batch().await;
-    let standing = controller.server.standing(&web(), &key("x"));
-    assert_eq!((standing.connected, standing.accepted), (1, 0));
+    let standing = controller.server.standing(&web(), Kind::Service);
+    assert_eq!((standing.connected, standing.accepted.len()), (1, 0));
     second.acknowledge(&batch).await;
     for _ in &batch {
         controller.sees("p", |seen| *seen == Seen::Accepted).await;
     }
     controller.publish(&[("y", Some(1))]);
     second.names().await;
-    assert_eq!(controller.server.standing(&web(), &key("x")).accepted, 1);
+    assert_eq!(controller.accepted("x"), 1);
     assert_eq!(controller.server.connected().len(), 2);
 }
 
@@ -239,9 +241,11 @@ async fn what_another_gateway_changes_wakes_nobody() {
     proxy.names().await;
     for content in 1..20 {
         let services = [("hidden", Some(content))];
-        controller.server.publish(publication(&other(), &services));
+        controller
+            .published
+            .publish(publication(&other(), &services));
     }
     controller.publish(&[("x", Some(2))]);
     assert_eq!(proxy.names().await, ["x"]);
-    assert_eq!(controller.server.batches(&web()), 2);
+    assert_eq!(controller.batches(), 2);
 }

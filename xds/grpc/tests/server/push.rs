@@ -28,10 +28,10 @@ async fn one_change_is_encoded_once_for_a_hundred_proxies() {
     let services: Vec<_> = names.iter().map(|name| (name.as_str(), Some(1))).collect();
     controller.publish(&services);
     let mut proxies = connected(&controller).await;
-    let before = controller.server.batches(&web());
+    let before = controller.batches();
     let change = publication(&web(), &[("7", Some(2))]);
     let begun = Instant::now();
-    controller.server.publish(change);
+    controller.published.publish(change);
     let published = begun.elapsed();
     for proxy in &mut proxies {
         let batch = proxy.batch().await;
@@ -39,7 +39,7 @@ async fn one_change_is_encoded_once_for_a_hundred_proxies() {
         proxy.acknowledge(&batch).await;
     }
     let received = begun.elapsed();
-    assert_eq!(controller.server.batches(&web()) - before, 1);
+    assert_eq!(controller.batches() - before, 1);
     eprintln!("published in {published:?}; received by {PROXIES} proxies in {received:?}");
     drop(proxies);
     controller.server.close();

@@ -18,7 +18,8 @@ use xds::delta::{Encoded, Member, Publication, Refusal};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
 use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
 use xds_grpc::server::{
-    Answer, Authorize, Denied, Event, Identity, Limits, Observer, Proxy, Server, Transport,
+    Answer, Authorize, Denied, Event, Identity, Limits, Observer, Proxy, Published, Server,
+    Transport,
 };
 use xds_grpc::{METHOD, Prost};
 
@@ -125,6 +126,7 @@ impl Observer for Events {
 
 pub(crate) struct Controller {
     pub(crate) server: Arc<Server>,
+    pub(crate) published: Arc<Published>,
     pub(crate) address: SocketAddr,
     pub(crate) serving: JoinHandle<()>,
     events: Mutex<mpsc::UnboundedReceiver<(String, Seen)>>,
@@ -141,12 +143,19 @@ impl Controller {
 
     pub(crate) async fn with(limits: Limits, transport: Transport) -> Self {
         let (sender, events) = mpsc::unbounded_channel();
-        let server = Server::new(limits, Arc::new(Tokens), Arc::new(Events(sender)));
+        let published = Arc::new(Published::default());
+        let server = Server::new(
+            limits,
+            Arc::clone(&published),
+            Arc::new(Tokens),
+            Arc::new(Events(sender)),
+        );
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("its address");
         let serving = tokio::spawn(Arc::clone(&server).serve(listener, transport));
         Self {
             server,
+            published,
             address,
             serving,
             events: Mutex::new(events),
@@ -155,7 +164,18 @@ impl Controller {
 
     /// Publishes services of [`web`].
     pub(crate) fn publish(&self, services: &[(&str, Option<u8>)]) {
-        self.server.publish(publication(&web(), services));
+        self.published.publish(publication(&web(), services));
+    }
+
+    /// How many proxies of [`web`] have a service in force.
+    pub(crate) fn accepted(&self, name: &str) -> usize {
+        let standing = self.server.standing(&web(), Kind::Service);
+        standing.accepted.get(&key(name)).copied().unwrap_or(0)
+    }
+
+    /// How many batches were made for [`web`].
+    pub(crate) fn batches(&self) -> u64 {
+        self.published.views().batches(&web())
     }
 
     /// Waits for an event of a proxy.

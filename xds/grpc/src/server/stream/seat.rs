@@ -36,10 +36,8 @@ impl Seat {
             return Err(Status::resource_exhausted(text));
         }
         let gateway = node.gateway.clone();
-        let mut published = locked(&server.published);
-        let wake = published.follow(&gateway);
-        let session = Session::begin(published.views_mut(), gateway);
-        drop(published);
+        let wake = server.published.follow(&gateway);
+        let session = Session::begin(&mut server.published.views(), gateway);
         let proxy = Proxy {
             stream: session.number(),
             node,
@@ -72,7 +70,7 @@ impl Seat {
     }
 
     pub(super) fn poll(&self, session: &mut Session, now: Instant) -> Poll {
-        session.poll(locked(&self.server.published).views_mut(), now)
+        session.poll(&mut self.server.published.views(), now)
     }
 
     /// Ends when something was published since the last time.
@@ -102,12 +100,8 @@ impl Drop for Seat {
         } = self;
         locked(&server.registry).remove(proxy);
         self.wake = None;
-        let session = locked(&self.session);
-        let mut published = locked(&server.published);
-        session.end(published.views_mut());
-        published.tidy(&proxy.node.gateway);
-        drop(published);
-        drop(session);
+        locked(&self.session).end(&mut server.published.views());
+        server.published.tidy(&proxy.node.gateway);
         info!(proxy = %proxy.node, reason, "a proxy disconnected");
         let event = Event::Disconnected { reason };
         server.observer.observe(proxy, &event);

@@ -1,0 +1,79 @@
+//! What proxies say of their configuration: from the streams of the xDS server to the status writer and
+//! to the metrics.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use xds::model::{Kind, ObjectName};
+use xds_grpc::server::{Event, Observer, Proxy, Server};
+
+use super::measures::Measures;
+use crate::outputs::{Acknowledgements, Outputs};
+
+/// Collects of which Gateways the acknowledgements have changed.
+pub(super) struct Reporter {
+    measures: Measures,
+    changed: Mutex<BTreeSet<ObjectName>>,
+    news: Notify,
+}
+
+impl Observer for Reporter {
+    fn observe(&self, proxy: &Proxy, event: &Event<'_>) {
+        self.measures.observe(event);
+        self.mark([proxy.node.gateway.clone()]);
+    }
+}
+
+impl Reporter {
+    pub(super) fn new(measures: Measures) -> Self {
+        Self {
+            measures,
+            changed: Mutex::default(),
+            news: Notify::new(),
+        }
+    }
+
+    fn mark(&self, gateways: impl IntoIterator<Item = ObjectName>) {
+        self.changed().extend(gateways);
+        self.news.notify_one();
+    }
+
+    fn changed(&self) -> MutexGuard<'_, BTreeSet<ObjectName>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reports to the status writer. Never ends.
+    pub(super) async fn report(&self, server: &Server, outputs: &Outputs) {
+        loop {
+            tokio::select! {
+                () = self.news.notified() => {}
+                // What a Gateway's proxies have in force may not be current any more.
+                gateways = outputs.published.changed() => self.mark(gateways),
+            }
+            let begun = Instant::now();
+            for gateway in std::mem::take(&mut *self.changed()) {
+                let known = acknowledgements(server, &gateway);
+                outputs.acknowledgements.set(&gateway, known);
+            }
+            // A hundred proxies answer one by one: what they say is looked at together.
+            sleep((3 * begun.elapsed()).clamp(LEAST_PAUSE, MOST_PAUSE)).await;
+        }
+    }
+}
+
+/// What is known of a Gateway; nothing where no proxy is connected.
+fn acknowledgements(server: &Server, gateway: &ObjectName) -> Option<Arc<Acknowledgements>> {
+    let standing = server.standing(gateway, Kind::Listener);
+    let known = Acknowledgements {
+        connected: standing.connected,
+        listeners: standing.accepted,
+        refused: standing.refused,
+    };
+    (known.connected > 0).then(|| Arc::new(known))
+}
+
+const LEAST_PAUSE: Duration = Duration::from_millis(2);
+const MOST_PAUSE: Duration = Duration::from_millis(100);

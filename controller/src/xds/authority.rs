@@ -1,0 +1,213 @@
+//! A certificate authority, and the certificates of this server that it signs.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData as _,
+};
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use thiserror::Error;
+use x509_parser::pem::parse_x509_pem;
+
+/// A certificate authority that can sign.
+pub(super) struct Authority {
+    /// Its certificate, as proxies are given it.
+    pub(super) pem: String,
+    not_after: SystemTime,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// Why a certificate authority cannot be used.
+#[derive(Debug, Error)]
+pub(super) enum InvalidAuthority {
+    #[error("tls.crt has no certificate in PEM")]
+    NotACertificate,
+    #[error("tls.crt is not the certificate of a CA: its basic constraints have to say so")]
+    NotAnAuthority,
+    #[error("tls.crt has expired")]
+    Expired,
+    #[error("tls.key is no private key in PKCS#8 (`BEGIN PRIVATE KEY`): {0}")]
+    Key(rcgen::Error),
+    #[error("tls.key is not the key of tls.crt")]
+    OtherKey,
+    #[error("it cannot sign: {0}")]
+    Signing(#[from] rcgen::Error),
+    #[error("what it signed cannot be used: {0}")]
+    Certificate(#[from] rustls::Error),
+}
+
+/// A new authority, in PEM.
+pub(super) struct Generated {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+impl Authority {
+    /// Makes a new one, in PEM.
+    pub(super) fn generate(now: SystemTime) -> Result<Generated, InvalidAuthority> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(Vec::new())?;
+        // Each has a name of its own, so that a proxy which trusts two knows which to verify by.
+        let serial = u64::from_be_bytes(rand::random());
+        let name = format!("gateway xDS {serial:016x}");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        (params.not_before, params.not_after) = validity(now, AUTHORITY_LIFE);
+        Ok(Generated {
+            certificate: params.self_signed(&key)?.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+
+    /// Reads one.
+    pub(super) fn parse(
+        certificate: &[u8],
+        key: &[u8],
+        now: SystemTime,
+    ) -> Result<Self, InvalidAuthority> {
+        let none = || InvalidAuthority::NotACertificate;
+        let text = std::str::from_utf8(certificate).map_err(|_| none())?;
+        let (_, block) = parse_x509_pem(certificate).map_err(|_| none())?;
+        let parsed = block.parse_x509().map_err(|_| none())?;
+        if !parsed.is_ca() {
+            return Err(InvalidAuthority::NotAnAuthority);
+        }
+        let not_after = u64::try_from(parsed.validity().not_after.timestamp());
+        let not_after = Duration::from_secs(not_after.unwrap_or_default());
+        let not_after = SystemTime::UNIX_EPOCH + not_after;
+        if not_after <= now {
+            return Err(InvalidAuthority::Expired);
+        }
+        let key = String::from_utf8_lossy(key);
+        let key = KeyPair::from_pem(&key).map_err(InvalidAuthority::Key)?;
+        if key.subject_public_key_info() != parsed.public_key().raw {
+            return Err(InvalidAuthority::OtherKey);
+        }
+        Ok(Self {
+            pem: first_block(text).ok_or_else(none)?,
+            not_after,
+            issuer: Issuer::from_ca_cert_pem(text, key)?,
+        })
+    }
+
+    /// Whether its life is so far gone that another should follow.
+    pub(super) fn is_old(&self, now: SystemTime) -> bool {
+        let left = self.not_after.duration_since(now);
+        left.is_ok_and(|left| left < AUTHORITY_LIFE / 3)
+    }
+
+    /// A configuration of TLS with a new certificate for these names.
+    pub(super) fn server(
+        &self,
+        names: &[String],
+        now: SystemTime,
+    ) -> Result<Arc<ServerConfig>, InvalidAuthority> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::new(names)?;
+        let name = names.first().map_or("controller", String::as_str);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        (params.not_before, params.not_after) = validity(now, LEAF_LIFE);
+        let leaf = params.signed_by(&key, &self.issuer)?;
+        let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let provider = Arc::new(ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions()?;
+        let config = config.with_no_client_auth();
+        let mut config = config.with_single_cert(vec![leaf.der().clone()], key)?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+/// From when to when something is valid; clocks of proxies may be behind.
+fn validity<T: From<SystemTime>>(now: SystemTime, life: Duration) -> (T, T) {
+    ((now - SKEW).into(), (now + life).into())
+}
+
+/// The certificates of a bundle, each in a form that can be compared.
+pub(super) fn certificates(bundle: &str) -> Vec<String> {
+    let blocks = bundle.split_inclusive(END);
+    blocks.filter_map(first_block).collect()
+}
+
+fn first_block(text: &str) -> Option<String> {
+    let begin = text.find(BEGIN)?;
+    let text = text.get(begin..)?;
+    let end = text.find(END)?.checked_add(END.len())?;
+    let lines = text.get(..end)?.lines().map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    Some(format!("{}\n", lines.join("\n")))
+}
+
+const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+const END: &str = "-----END CERTIFICATE-----";
+
+/// How long an authority of ours lives.
+const AUTHORITY_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// How long a certificate of this server lives.
+const LEAF_LIFE: Duration = Duration::from_hours(24);
+
+/// When it is replaced.
+pub(super) const LEAF_AGE: Duration = Duration::from_hours(16);
+
+/// How far clocks may be apart.
+const SKEW: Duration = Duration::from_hours(1);
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::xds) fn authority() -> Authority {
+        let now = SystemTime::now();
+        let Generated { certificate, key } = Authority::generate(now).expect("an authority");
+        let parsed = Authority::parse(certificate.as_bytes(), key.as_bytes(), now);
+        parsed.expect("what was made can be read")
+    }
+
+    #[test]
+    fn what_is_made_signs() {
+        let authority = authority();
+        let names = ["controller.gateway-system.svc".to_owned()];
+        let config = authority.server(&names, SystemTime::now());
+        assert_eq!(config.expect("a server").alpn_protocols, [b"h2"]);
+        assert!(!authority.is_old(SystemTime::now()));
+        let later = SystemTime::now() + AUTHORITY_LIFE * 7 / 10;
+        assert!(authority.is_old(later));
+    }
+
+    #[test]
+    fn what_is_no_authority_is_refused_with_the_reason() {
+        let now = SystemTime::now();
+        let one = Authority::generate(now).expect("an authority");
+        let two = Authority::generate(now).expect("an authority");
+        let parse = |certificate: &str, key: &str, now| {
+            let parsed = Authority::parse(certificate.as_bytes(), key.as_bytes(), now);
+            parsed.err().expect("it is refused").to_string()
+        };
+        assert!(parse(&one.certificate, &two.key, now).contains("not the key of tls.crt"));
+        assert!(parse("", &one.key, now).contains("no certificate"));
+        assert!(parse(&one.certificate, "", now).contains("PKCS#8"));
+        let later = now + AUTHORITY_LIFE + SKEW;
+        assert!(parse(&one.certificate, &one.key, later).contains("expired"));
+        let key = KeyPair::generate().expect("a key");
+        let leaf = CertificateParams::new(["a".to_owned()]).expect("parameters");
+        let leaf = leaf.self_signed(&key).expect("a certificate").pem();
+        assert!(parse(&leaf, &key.serialize_pem(), now).contains("not the certificate of a CA"));
+    }
+
+    #[test]
+    fn certificates_of_a_bundle_compare_whatever_is_around_them() {
+        let (one, two) = (authority().pem, authority().pem);
+        let bundle = format!("# old\r\n{}\n\n# new\n{two}", one.replace('\n', "\r\n"));
+        assert_eq!(certificates(&bundle), [one, two]);
+        assert!(certificates("nothing").is_empty());
+    }
+}

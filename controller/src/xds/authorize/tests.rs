@@ -1,0 +1,122 @@
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+
+use super::super::cluster::{Cluster, web};
+use super::super::keys::tests::{Signer, claims};
+use super::*;
+
+fn authorizer(cluster: &Arc<Cluster>) -> Authorizer {
+    Authorizer::new(cluster.client(), Cluster::outputs())
+}
+
+fn identity() -> Identity {
+    Identity {
+        gateway: web(),
+        pod: Some("web-1".into()),
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_reviewed_once_and_then_remembered() {
+    let cluster = Cluster::new();
+    let authorizer = authorizer(&cluster);
+    let token = cluster.signer.token(&web(), "web-1");
+    assert_eq!(authorizer.authorize(&token).await, Ok(identity()));
+    assert_eq!(authorizer.authorize(&token).await, Ok(identity()));
+    assert_eq!(cluster.reviews(), 1);
+    let other = cluster.signer.token(&web(), "web-2");
+    authorizer.authorize(&other).await.expect("reviewed too");
+    assert_eq!(cluster.reviews(), 2, "another token is another question");
+    for it in locked(&authorizer.reviewed).values_mut() {
+        assert!(it.until <= Instant::now() + ACCEPTED);
+        it.until = Instant::now();
+    }
+    *locked(&cluster.user) = Value::Null;
+    let denied = authorizer.authorize(&token).await;
+    assert!(
+        matches!(denied, Err(Denied::Unauthenticated(_))),
+        "{denied:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_token_of_another_service_account_is_denied() {
+    let cluster = Cluster::new();
+    let authorizer = authorizer(&cluster);
+    let token = cluster.signer.token(&web(), "web-1");
+    for user in [
+        json!({"username": "system:serviceaccount:a:default",
+            "extra": {"authentication.kubernetes.io/pod-name": ["web-1"]}}),
+        json!({"username": "system:serviceaccount:b:web",
+            "extra": {"authentication.kubernetes.io/pod-name": ["web-1"]}}),
+        json!({"username": "alice",
+            "extra": {"authentication.kubernetes.io/pod-name": ["web-1"]}}),
+        json!({"username": "system:serviceaccount:a:web"}),
+    ] {
+        *locked(&cluster.user) = user.clone();
+        locked(&authorizer.reviewed).clear();
+        let denied = authorizer.authorize(&token).await;
+        assert!(
+            matches!(denied, Err(Denied::Forbidden(_))),
+            "{user}: {denied:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_token_for_us_is_not_asked_for() {
+    let cluster = Cluster::new();
+    let authorizer = authorizer(&cluster);
+    let mut claims = claims(&web(), "web-1");
+    claims["aud"] = json!(["https://kubernetes.default.svc"]);
+    let header = json!({"alg": "ES256", "kid": "1"});
+    let others = cluster.signer.sign(&header, &claims);
+    for token in ["", "a.b.c", "garbage", others.as_str()] {
+        let denied = authorizer.authorize(token).await;
+        assert!(
+            matches!(denied, Err(Denied::Unauthenticated(_))),
+            "{denied:?}"
+        );
+    }
+    assert_eq!(cluster.reviews(), 0);
+}
+
+#[tokio::test]
+async fn while_the_api_server_is_away_the_keys_that_it_had_tell() {
+    let cluster = Cluster::new();
+    let authorizer = authorizer(&cluster);
+    let token = cluster.signer.token(&web(), "web-1");
+    cluster.is_away.store(true, Ordering::Relaxed);
+    let denied = authorizer.authorize(&token).await;
+    assert!(
+        matches!(denied, Err(Denied::Unknown(_))),
+        "no keys yet: {denied:?}"
+    );
+
+    cluster.is_away.store(false, Ordering::Relaxed);
+    let keys = Keys::fetch(&authorizer.client).await.expect("keys");
+    *locked(&authorizer.keys) = Some(keys);
+    cluster.is_away.store(true, Ordering::Relaxed);
+    assert_eq!(authorizer.authorize(&token).await, Ok(identity()));
+
+    let forged = Signer::new().token(&web(), "web-1");
+    let denied = authorizer.authorize(&forged).await;
+    assert!(
+        matches!(denied, Err(Denied::Unauthenticated(_))),
+        "{denied:?}"
+    );
+    let stranger = cluster.signer.token(&ObjectName::new("a", "default"), "x");
+    let denied = authorizer.authorize(&stranger).await;
+    assert!(matches!(denied, Err(Denied::Forbidden(_))), "{denied:?}");
+}
+
+#[tokio::test]
+async fn before_the_cluster_was_read_nobody_is_told_to_go_away() {
+    let cluster = Cluster::new();
+    let mut authorizer = authorizer(&cluster);
+    authorizer.outputs = Arc::default();
+    let token = cluster.signer.token(&web(), "web-1");
+    let denied = authorizer.authorize(&token).await;
+    assert!(matches!(denied, Err(Denied::Unknown(_))), "{denied:?}");
+}

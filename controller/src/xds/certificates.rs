@@ -1,0 +1,271 @@
+//! The certificate of the xDS server: its authority in a Secret, the bundle that proxies trust in a
+//! ConfigMap, and both in the namespace of the controller. The leader writes; every replica signs a
+//! certificate of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use rustls::ServerConfig;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::authority::{Authority, Generated, InvalidAuthority, LEAF_AGE, certificates};
+use super::rotation::Rotation;
+use crate::context::Context;
+
+/// Keeps the certificate of the server current.
+pub(super) struct Certificates {
+    context: Context,
+    secrets: Api<Secret>,
+    config_maps: Api<ConfigMap>,
+    name: String,
+    /// Names by which proxies reach the server.
+    names: Vec<String>,
+    rotation: Rotation,
+    /// The authority that the certificate in use is of, and when it was signed.
+    issued: Option<(String, Instant)>,
+    configs: Option<watch::Sender<Arc<ServerConfig>>>,
+}
+
+#[derive(Debug, Error)]
+enum Failure {
+    #[error("{0}")]
+    Api(#[from] Box<kube::Error>),
+    #[error(
+        "the Secret {0} is no certificate authority: {1}; correct it, or delete it to have one made"
+    )]
+    Authority(String, InvalidAuthority),
+    #[error("no certificate can be made: {0}")]
+    Making(#[from] InvalidAuthority),
+    #[error("the API server does not answer")]
+    TimedOut,
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(Box::new(error))
+    }
+}
+
+impl Certificates {
+    pub(super) fn new(context: &Context) -> Self {
+        let client: Client = context.client.clone();
+        let (service, namespace) = (&context.args.service, &context.args.namespace);
+        Self {
+            secrets: Api::namespaced(client.clone(), namespace),
+            config_maps: Api::namespaced(client, namespace),
+            name: format!("{service}-xds-ca"),
+            names: vec![
+                format!("{service}.{namespace}.svc"),
+                format!("{service}.{namespace}.svc.cluster.local"),
+                format!("{service}.{namespace}"),
+                service.clone(),
+                "localhost".to_owned(),
+            ],
+            rotation: Rotation::default(),
+            issued: None,
+            configs: None,
+            context: context.clone(),
+        }
+    }
+
+    /// Waits for the first certificate.
+    pub(super) async fn first(&mut self) -> watch::Receiver<Arc<ServerConfig>> {
+        loop {
+            self.step().await;
+            if let Some(configs) = &self.configs {
+                return configs.subscribe();
+            }
+            sleep(FIRST).await;
+        }
+    }
+
+    /// Follows the Secret, and replaces the certificate before it expires. Never ends.
+    pub(super) async fn follow(mut self) {
+        loop {
+            sleep(INTERVAL).await;
+            self.step().await;
+        }
+    }
+
+    async fn step(&mut self) {
+        let step = timeout(PATIENCE, self.compare(Instant::now()));
+        let step = step.await.unwrap_or(Err(Failure::TimedOut));
+        if let Err(failure) = step {
+            warn!(%failure, "the certificate authority of the xDS server cannot be followed");
+        }
+        // Also while the API server is away.
+        if let Err(failure) = self.issue(Instant::now()) {
+            warn!(%failure, "the xDS server has no certificate");
+        }
+    }
+
+    /// Compares the cluster with what should be there, and corrects it as the leader.
+    async fn compare(&mut self, now: Instant) -> Result<(), Failure> {
+        let Some(authority) = self.authority().await? else {
+            return Ok(());
+        };
+        self.rotation.wish(Arc::new(authority));
+        let config_map = self.config_maps.get_opt(&self.name).await?;
+        let present = config_map.as_ref().and_then(|it| it.data.as_ref());
+        let present = present.and_then(|data| data.get(BUNDLE));
+        let present = certificates(present.map_or("", String::as_str));
+        self.rotation.see(&present, now);
+        self.rotation.advance(now);
+        let wanted = self.rotation.bundle(now);
+        let bundle = wanted.concat();
+        if wanted != present && self.context.leadership.is_leader() {
+            self.write_bundle(config_map, bundle.clone()).await?;
+        }
+        self.context
+            .outputs
+            .authorities
+            .send_if_modified(|current| {
+                let is_new = **current != *bundle;
+                if is_new {
+                    *current = bundle.into();
+                }
+                is_new
+            });
+        Ok(())
+    }
+
+    /// The authority of the Secret. The leader makes one where there is none, or where ours is old.
+    async fn authority(&self) -> Result<Option<Authority>, Failure> {
+        let secret = self.secrets.get_opt(&self.name).await?;
+        let now = SystemTime::now();
+        let Some(secret) = secret else {
+            if !self.context.leadership.is_leader() {
+                return Ok(None);
+            }
+            return self.make(None, now).await.map(Some);
+        };
+        let authority = read(&secret, now);
+        let is_old = match &authority {
+            Ok(authority) => authority.is_old(now),
+            Err(why) => matches!(why, InvalidAuthority::Expired),
+        };
+        if is_old && is_ours(&secret.metadata) && self.context.leadership.is_leader() {
+            return self.make(Some(secret), now).await.map(Some);
+        }
+        let authority = authority.map(Some);
+        authority.map_err(|why| Failure::Authority(self.name.clone(), why))
+    }
+
+    /// Makes an authority, in the place of one where there is one.
+    async fn make(&self, before: Option<Secret>, now: SystemTime) -> Result<Authority, Failure> {
+        let Generated { certificate, key } = Authority::generate(now)?;
+        let data = [("tls.crt", &certificate), ("tls.key", &key)];
+        let data = data.map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes())));
+        let params = PostParams::default();
+        let is_new = before.is_none();
+        let secret = Secret {
+            metadata: self.metadata(before.map(|it| it.metadata)),
+            type_: Some("kubernetes.io/tls".to_owned()),
+            data: Some(data.into()),
+            ..Secret::default()
+        };
+        if is_new {
+            self.secrets.create(&params, &secret).await?;
+        } else {
+            self.secrets.replace(&self.name, &params, &secret).await?;
+        }
+        info!(secret = self.name, "made a certificate authority for xDS");
+        Ok(Authority::parse(
+            certificate.as_bytes(),
+            key.as_bytes(),
+            now,
+        )?)
+    }
+
+    async fn write_bundle(&self, before: Option<ConfigMap>, bundle: String) -> Result<(), Failure> {
+        let is_new = before.is_none();
+        let config_map = ConfigMap {
+            metadata: self.metadata(before.map(|it| it.metadata)),
+            data: Some([(BUNDLE.to_owned(), bundle)].into()),
+            ..ConfigMap::default()
+        };
+        if is_new {
+            let params = PostParams::default();
+            self.config_maps.create(&params, &config_map).await?;
+        } else {
+            let (params, patch) = (PatchParams::default(), Patch::Merge(&config_map));
+            self.config_maps.patch(&self.name, &params, &patch).await?;
+        }
+        info!(
+            config_map = self.name,
+            "wrote which authorities proxies trust"
+        );
+        Ok(())
+    }
+
+    /// Of an object of ours. A replacement carries the version that was read: nobody is overwritten.
+    fn metadata(&self, before: Option<ObjectMeta>) -> ObjectMeta {
+        let labels = BTreeMap::from([(MANAGED_BY.to_owned(), MANAGER.to_owned())]);
+        ObjectMeta {
+            name: Some(self.name.clone()),
+            labels: Some(labels),
+            resource_version: before.and_then(|it| it.resource_version),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// Signs a certificate, if there is another authority or the last one is of age.
+    fn issue(&mut self, now: Instant) -> Result<(), Failure> {
+        let Some(authority) = self.rotation.signing() else {
+            return Ok(());
+        };
+        let issued = self.issued.as_ref();
+        if issued.is_some_and(|(pem, at)| *pem == authority.pem && now < *at + LEAF_AGE) {
+            return Ok(());
+        }
+        let config = authority.server(&self.names, SystemTime::now())?;
+        self.issued = Some((authority.pem.clone(), now));
+        match &self.configs {
+            Some(configs) => drop(configs.send_replace(config)),
+            None => self.configs = Some(watch::Sender::new(config)),
+        }
+        info!("signed a certificate for the xDS server");
+        Ok(())
+    }
+}
+
+fn read(secret: &Secret, now: SystemTime) -> Result<Authority, InvalidAuthority> {
+    let data = secret.data.as_ref();
+    let entry = |name: &str| data.and_then(|data| data.get(name));
+    let bytes = |name| entry(name).map_or(&[][..], |it| it.0.as_slice());
+    Authority::parse(bytes("tls.crt"), bytes("tls.key"), now)
+}
+
+fn is_ours(metadata: &ObjectMeta) -> bool {
+    let labels = metadata.labels.as_ref();
+    let manager = labels.and_then(|labels| labels.get(MANAGED_BY));
+    manager.is_some_and(|it| it == MANAGER)
+}
+
+/// The entry of the ConfigMap that has the bundle.
+const BUNDLE: &str = "ca.crt";
+
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+const MANAGER: &str = "gateway-controller";
+
+/// How often the Secret and the ConfigMap are read. Nothing waits for it: a new authority signs minutes
+/// later.
+const INTERVAL: Duration = Duration::from_secs(20);
+
+/// The same, until there is a certificate.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// How long reading and writing both may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+use serde_json::json;
+
+use super::super::authority::tests::authority;
+use super::super::cluster::{Cluster, Replica};
+use super::*;
+
+const SECRET: &str = "/secrets/controller-xds-ca";
+const CONFIG_MAP: &str = "/configmaps/controller-xds-ca";
+
+fn follower(cluster: &Arc<Cluster>) -> (Replica, Certificates) {
+    let replica = cluster.replica(&[]);
+    let certificates = Certificates::new(&replica.context);
+    (replica, certificates)
+}
+
+fn leader(cluster: &Arc<Cluster>) -> (Replica, Certificates) {
+    let (replica, certificates) = follower(cluster);
+    replica.election.set(true);
+    (replica, certificates)
+}
+
+fn bundle(cluster: &Cluster) -> Vec<String> {
+    let config_map = cluster.object(CONFIG_MAP).expect("it is there");
+    certificates(config_map["data"][BUNDLE].as_str().expect("a bundle"))
+}
+
+/// Puts an authority of the user into the Secret.
+fn replace(cluster: &Cluster) -> String {
+    let Generated { certificate, key } = Authority::generate(SystemTime::now()).expect("one");
+    let encoded = |pem: &str| json!(ByteString(pem.as_bytes().to_vec()));
+    let data = json!({"tls.crt": encoded(&certificate), "tls.key": encoded(&key)});
+    cluster.change(SECRET, |secret| {
+        secret["data"] = data;
+        secret["metadata"]["labels"] = json!({});
+    });
+    certificates(&certificate).remove(0)
+}
+
+#[tokio::test]
+async fn the_leader_makes_an_authority_and_followers_wait_for_it() {
+    let cluster = Cluster::new();
+    let (_follower, mut waiting) = follower(&cluster);
+    waiting.step().await;
+    assert!(waiting.configs.is_none());
+    assert_eq!(cluster.object(SECRET), None);
+
+    let (replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    assert!(certificates.configs.is_some());
+    let trusted = bundle(&cluster);
+    assert_eq!(trusted.len(), 1);
+    let handed_over = replica.context.outputs.authorities.borrow().to_string();
+    assert_eq!(super::certificates(&handed_over), trusted);
+
+    waiting.step().await;
+    assert!(waiting.configs.is_some());
+    let signing = waiting.rotation.signing().expect("one signs");
+    assert_eq!(signing.pem, trusted[0], "both are of one authority");
+}
+
+#[tokio::test]
+async fn an_authority_of_the_user_signs_ten_minutes_after_the_bundle_has_it() {
+    let cluster = Cluster::new();
+    let (_replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let configs = certificates.configs.as_ref().expect("a certificate");
+    let mut configs = configs.subscribe();
+    let own = bundle(&cluster).remove(0);
+    let users = replace(&cluster);
+    let now = Instant::now();
+    certificates.compare(now).await.expect("it is read");
+    assert_eq!(bundle(&cluster), [own.clone(), users.clone()]);
+
+    // Seen in the cluster only now.
+    let seen = now + Duration::from_secs(20);
+    certificates.compare(seen).await.expect("it is read");
+    for minutes in [5, 9] {
+        let at = seen + Duration::from_mins(minutes);
+        certificates.compare(at).await.expect("it is read");
+        certificates.issue(at).expect("it signs");
+        assert!(
+            !configs.has_changed().expect("open"),
+            "after {minutes} minutes"
+        );
+    }
+    let at = seen + Duration::from_mins(10);
+    certificates.compare(at).await.expect("it is read");
+    certificates.issue(at).expect("it signs");
+    assert!(configs.has_changed().expect("open"));
+    configs.mark_unchanged();
+    assert_eq!(bundle(&cluster), [users.clone(), own]);
+    let later = at + Duration::from_hours(2);
+    certificates.compare(later).await.expect("it is read");
+    assert_eq!(bundle(&cluster), [users]);
+    assert!(!configs.has_changed().expect("open"));
+}
+
+#[tokio::test]
+async fn the_certificate_is_replaced_before_it_expires_also_without_the_api_server() {
+    let cluster = Cluster::new();
+    let (_replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let configs = certificates.configs.as_ref().expect("a certificate");
+    let configs = configs.subscribe();
+    cluster
+        .is_away
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+    certificates.step().await;
+    assert!(!configs.has_changed().expect("open"));
+    certificates
+        .issue(Instant::now() + LEAF_AGE)
+        .expect("it signs");
+    assert!(configs.has_changed().expect("open"));
+}
+
+#[tokio::test]
+async fn a_secret_that_is_no_authority_changes_nothing() {
+    let cluster = Cluster::new();
+    let (_replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let before = bundle(&cluster);
+    let broken = json!({"tls.crt": json!(ByteString(authority().pem.into_bytes()))});
+    cluster.change(SECRET, |secret| secret["data"] = broken);
+    let failure = certificates
+        .compare(Instant::now())
+        .await
+        .expect_err("it is refused");
+    let text = failure.to_string();
+    assert!(
+        text.contains("controller-xds-ca") && text.contains("tls.key"),
+        "{text}"
+    );
+    assert_eq!(bundle(&cluster), before);
+    let (_restarted, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    assert!(certificates.configs.is_none(), "it signs with nothing else");
+}

@@ -1,0 +1,79 @@
+//! Metrics of the xDS server.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use xds::model::Kind;
+use xds_grpc::server::Event;
+
+use crate::metrics::Metrics;
+
+pub(super) struct Measures {
+    connected: Gauge,
+    connections: Counter,
+    responses: ByType,
+    bytes: ByType,
+    refused: ByType,
+    acknowledgement: Histogram,
+}
+
+type ByType = Family<[(&'static str, &'static str); 1], Counter>;
+
+impl Measures {
+    pub(super) fn register(metrics: &Metrics) -> Self {
+        let own = Self {
+            connected: Gauge::default(),
+            connections: Counter::default(),
+            responses: Family::default(),
+            bytes: Family::default(),
+            refused: Family::default(),
+            // From 1 ms to 32 s.
+            acknowledgement: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+        };
+        metrics.register(|registry| {
+            let help = "Streams of proxies";
+            registry.register("xds_connected_proxies", help, own.connected.clone());
+            let help = "Streams that proxies have begun";
+            registry.register("xds_streams", help, own.connections.clone());
+            let help = "Responses that were given to connections";
+            registry.register("xds_responses", help, own.responses.clone());
+            let help = "Bytes of these responses";
+            registry.register("xds_response_bytes", help, own.bytes.clone());
+            let help = "Resources that proxies have refused";
+            registry.register("xds_refused_resources", help, own.refused.clone());
+            let help = "Time from beginning to send a batch to each answer of a proxy";
+            let measure = own.acknowledgement.clone();
+            registry.register("xds_acknowledgement_seconds", help, measure);
+        });
+        own
+    }
+
+    pub(super) fn observe(&self, event: &Event<'_>) {
+        match event {
+            Event::Connected => {
+                self.connected.inc();
+                self.connections.inc();
+            }
+            Event::Disconnected { .. } => {
+                self.connected.dec();
+            }
+            Event::Sent { kind, bytes } => {
+                count(&self.responses, *kind, 1);
+                count(&self.bytes, *kind, *bytes);
+            }
+            Event::Accepted { after } => self.acknowledgement.observe(after.as_secs_f64()),
+            Event::Refused { refusals, after } => {
+                self.acknowledgement.observe(after.as_secs_f64());
+                for refusal in *refusals {
+                    count(&self.refused, refusal.key.kind, 1);
+                }
+            }
+        }
+    }
+}
+
+fn count(counters: &ByType, kind: Kind, count: usize) {
+    let counter = counters.get_or_create(&[("type", kind.as_str())]);
+    counter.inc_by(count as u64);
+}

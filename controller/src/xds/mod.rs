@@ -1,0 +1,88 @@
+//! The xDS server in a cluster: by which certificate proxies know it, by which token it knows them, and
+//! what they say of their configuration.
+//!
+//! - `certificates` reads the authority from a Secret, or makes one, and signs a certificate that is
+//!   replaced without a restart; `rotation` decides when another authority signs.
+//! - `authorize` asks the API server whose a token is, and `account` which Gateway that is; `keys`
+//!   verify tokens while the API server is away.
+//! - `acknowledgements` tells the status writer what proxies have in force and what they refuse.
+
+pub mod account;
+mod acknowledgements;
+mod authority;
+mod authorize;
+mod certificates;
+mod keys;
+mod measures;
+mod rotation;
+mod token;
+
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tracing::info;
+use xds_grpc::server::{Limits, Server, Transport};
+
+use crate::args::XdsMode;
+use crate::context::Context;
+
+use acknowledgements::Reporter;
+use authorize::Authorizer;
+use certificates::Certificates;
+use measures::Measures;
+
+/// The audience of the tokens that proxies identify themselves with. The deployer asks for it in the
+/// projected volume of each proxy.
+pub const AUDIENCE: &str = "gateway-system.io/xds";
+
+/// Serves proxies until the process ends, and lets them finish what is under way. With TLS, not before
+/// there is a certificate.
+pub async fn run(context: Context, listener: TcpListener) {
+    let authorizer = Authorizer::new(context.client.clone(), Arc::clone(&context.outputs));
+    let authorizer = Arc::new(authorizer);
+    let reporter = Arc::new(Reporter::new(Measures::register(&context.metrics)));
+    let server = Server::new(
+        Limits::default(),
+        Arc::clone(&context.outputs.published),
+        Arc::clone(&authorizer) as _,
+        Arc::clone(&reporter) as _,
+    );
+    let serving = async {
+        let mut certificates = Certificates::new(&context);
+        let mut stopping = context.stopping.clone();
+        let transport = tokio::select! {
+            transport = transport(context.args.xds_mode, &mut certificates) => transport,
+            () = stopping.stopped() => return,
+        };
+        info!(address = ?listener.local_addr().ok(), mode = ?context.args.xds_mode, "serving xDS");
+        tokio::select! {
+            () = Arc::clone(&server).serve(listener, transport) => {}
+            () = certificates.follow(), if context.args.xds_mode != XdsMode::Plaintext => {}
+        }
+    };
+    let mut stopping = context.stopping.clone();
+    let close = async {
+        stopping.stopped().await;
+        server.close();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = serving => {}
+        () = close => {}
+        () = authorizer.follow_keys() => {}
+        () = reporter.report(&server, &context.outputs) => {}
+    }
+}
+
+async fn transport(mode: XdsMode, certificates: &mut Certificates) -> Transport {
+    match mode {
+        XdsMode::Plaintext => Transport::Plaintext,
+        XdsMode::Tls => Transport::Tls(certificates.first().await),
+        XdsMode::Either => Transport::Either(certificates.first().await),
+    }
+}
+
+#[cfg(test)]
+mod cluster;
+#[cfg(test)]
+mod tests;

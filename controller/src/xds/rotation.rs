@@ -1,0 +1,170 @@
+//! From one certificate authority to the next without a proxy that trusts neither: the next is
+//! announced in the bundle, and signs ten minutes later. Pure; time is an argument.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::authority::Authority;
+
+/// The authorities of a server.
+#[derive(Default)]
+pub(super) struct Rotation {
+    signing: Option<Arc<Authority>>,
+    next: Option<Next>,
+    /// Certificates that signed before, and when they go from the bundle.
+    retired: Vec<(String, Instant)>,
+}
+
+struct Next {
+    authority: Arc<Authority>,
+    /// When the bundle was first seen to have it.
+    announced: Option<Instant>,
+}
+
+impl Rotation {
+    /// Says which authority is to sign. The first one signs at once: a server that has just started
+    /// has no other key.
+    pub(super) fn wish(&mut self, authority: Arc<Authority>) {
+        match &self.signing {
+            None => self.signing = Some(authority),
+            Some(signing) if signing.pem == authority.pem => self.next = None,
+            Some(_) if self.is_next(&authority) => {}
+            Some(_) => {
+                self.next = Some(Next {
+                    authority,
+                    announced: None,
+                });
+            }
+        }
+    }
+
+    fn is_next(&self, authority: &Authority) -> bool {
+        let next = self.next.as_ref();
+        next.is_some_and(|next| next.authority.pem == authority.pem)
+    }
+
+    /// Says which certificates the bundle has.
+    pub(super) fn see(&mut self, bundle: &[String], now: Instant) {
+        if let Some(next) = &mut self.next
+            && bundle.contains(&next.authority.pem)
+        {
+            next.announced.get_or_insert(now);
+        }
+        for pem in bundle {
+            let is_known = self.bundle(now).contains(pem);
+            if !is_known && !self.retired.iter().any(|(it, _)| it == pem) {
+                // Of a process before this one: another replica may still sign with it.
+                self.retired.push((pem.clone(), now + KEPT));
+            }
+        }
+    }
+
+    /// Lets the next one sign, if it is time.
+    pub(super) fn advance(&mut self, now: Instant) {
+        let is_due = |next: &mut Next| next.announced.is_some_and(|at| at + ANNOUNCED <= now);
+        if let Some(next) = self.next.take_if(is_due)
+            && let Some(before) = self.signing.replace(next.authority)
+        {
+            self.retired.push((before.pem.clone(), now + KEPT));
+        }
+    }
+
+    /// The one that signs.
+    pub(super) fn signing(&self) -> Option<&Arc<Authority>> {
+        self.signing.as_ref()
+    }
+
+    /// What the bundle should have.
+    pub(super) fn bundle(&self, now: Instant) -> Vec<String> {
+        let signing = self.signing.iter().map(|it| it.pem.clone());
+        let next = self.next.iter().map(|next| next.authority.pem.clone());
+        let mut bundle: Vec<String> = signing.chain(next).collect();
+        for (pem, until) in &self.retired {
+            if now < *until && !bundle.contains(pem) {
+                bundle.push(pem.clone());
+            }
+        }
+        bundle
+    }
+}
+
+/// How long an authority is in the bundle before it signs. The kubelet brings a changed ConfigMap to
+/// pods within two minutes.
+const ANNOUNCED: Duration = Duration::from_mins(10);
+
+/// How long one is in the bundle that does not sign any more: other replicas follow within a minute.
+const KEPT: Duration = Duration::from_hours(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::authority::tests::authority;
+    use super::*;
+
+    fn pems(authorities: &[&Arc<Authority>]) -> Vec<String> {
+        authorities.iter().map(|it| it.pem.clone()).collect()
+    }
+
+    fn signing(rotation: &Rotation) -> &str {
+        &rotation.signing().expect("one signs").pem
+    }
+
+    #[test]
+    fn the_next_signs_ten_minutes_after_it_was_announced() {
+        let (old, new) = (Arc::new(authority()), Arc::new(authority()));
+        let mut rotation = Rotation::default();
+        let now = Instant::now();
+        rotation.wish(Arc::clone(&old));
+        assert_eq!(rotation.bundle(now), pems(&[&old]));
+        rotation.wish(Arc::clone(&new));
+        let both = [old.pem.clone(), new.pem.clone()];
+        assert_eq!(rotation.bundle(now), both);
+
+        // Not counted before the bundle has it.
+        let late = now + 10 * ANNOUNCED;
+        rotation.see(std::slice::from_ref(&old.pem), late);
+        rotation.advance(late);
+        assert_eq!(signing(&rotation), old.pem);
+
+        rotation.see(&both, late);
+        rotation.wish(Arc::clone(&new));
+        rotation.see(&both, late + ANNOUNCED / 2);
+        rotation.advance(late + ANNOUNCED * 9 / 10);
+        assert_eq!(signing(&rotation), old.pem);
+        rotation.advance(late + ANNOUNCED);
+        assert_eq!(signing(&rotation), new.pem);
+
+        let after = late + ANNOUNCED;
+        assert_eq!(rotation.bundle(after), [new.pem.clone(), old.pem.clone()]);
+        assert_eq!(rotation.bundle(after + KEPT), pems(&[&new]));
+        rotation.see(&both, after + KEPT);
+        assert_eq!(
+            rotation.bundle(after + KEPT),
+            pems(&[&new]),
+            "it does not come back"
+        );
+    }
+
+    #[test]
+    fn a_rotation_can_be_taken_back() {
+        let (old, new) = (Arc::new(authority()), Arc::new(authority()));
+        let mut rotation = Rotation::default();
+        let now = Instant::now();
+        rotation.wish(Arc::clone(&old));
+        rotation.wish(Arc::clone(&new));
+        rotation.see(&rotation.bundle(now), now);
+        rotation.wish(Arc::clone(&old));
+        rotation.advance(now + 2 * ANNOUNCED);
+        assert_eq!(signing(&rotation), old.pem);
+    }
+
+    #[test]
+    fn what_another_replica_may_sign_with_stays_after_a_restart() {
+        let (old, new) = (authority(), Arc::new(authority()));
+        let mut rotation = Rotation::default();
+        let now = Instant::now();
+        rotation.wish(Arc::clone(&new));
+        rotation.see(&[old.pem.clone(), new.pem.clone()], now);
+        assert_eq!(rotation.bundle(now), [new.pem.clone(), old.pem.clone()]);
+        assert_eq!(rotation.bundle(now + KEPT), pems(&[&new]));
+    }
+}

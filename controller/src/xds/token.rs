@@ -1,0 +1,109 @@
+//! A service account token (JWT, RFC 7519): what it says, and by what it is signed. Nothing here is
+//! verified.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use xds::model::ObjectName;
+
+/// A token, taken apart.
+#[derive(Debug)]
+pub(super) struct Token<'a> {
+    pub(super) header: Header,
+    pub(super) claims: Claims,
+    /// What the signature is of.
+    pub(super) signed: &'a str,
+    pub(super) signature: Vec<u8>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Header {
+    pub(super) alg: String,
+    pub(super) kid: Option<String>,
+    /// Extensions that have to be understood (RFC 7515 section 4.1.11): none is.
+    pub(super) crit: Option<Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Claims {
+    pub(super) iss: String,
+    aud: Audience,
+    /// Seconds since 1970, as all times here.
+    pub(super) exp: u64,
+    pub(super) nbf: Option<u64>,
+    #[serde(rename = "kubernetes.io")]
+    kubernetes: Bound,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// What the API server says of whose it is.
+#[derive(Debug, Deserialize)]
+struct Bound {
+    namespace: String,
+    serviceaccount: Named,
+    pod: Option<Named>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+}
+
+/// Whose a token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bearer {
+    pub(super) account: ObjectName,
+    /// The pod that it is bound to, if any.
+    pub(super) pod: Option<Arc<str>>,
+}
+
+impl<'a> Token<'a> {
+    /// Takes a token apart; none if it is not one of a service account.
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
+        let (signed, signature) = text.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        Some(Self {
+            header: part(header)?,
+            claims: part(claims)?,
+            signed,
+            signature: URL_SAFE_NO_PAD.decode(signature).ok()?,
+        })
+    }
+}
+
+fn part<T: DeserializeOwned>(text: &str) -> Option<T> {
+    let json = URL_SAFE_NO_PAD.decode(text).ok()?;
+    serde_json::from_slice(&json).ok()
+}
+
+impl Claims {
+    /// Whether it is for this audience.
+    pub(super) fn is_for(&self, audience: &str) -> bool {
+        match &self.aud {
+            Audience::One(it) => it == audience,
+            Audience::Several(all) => all.iter().any(|it| it == audience),
+        }
+    }
+
+    /// Whose it says that it is.
+    pub(super) fn bearer(&self) -> Option<Bearer> {
+        let Bound {
+            namespace,
+            serviceaccount,
+            pod,
+        } = &self.kubernetes;
+        Some(Bearer {
+            account: ObjectName::parse(namespace, &serviceaccount.name).ok()?,
+            pod: pod.as_ref().map(|pod| pod.name.as_str().into()),
+        })
+    }
+}
