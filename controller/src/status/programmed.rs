@@ -91,8 +91,19 @@ fn judge(
     tally: &Tally,
     before: Option<&Before>,
 ) {
-    let is_claim = condition.kind == ConditionType::Programmed && !condition.is_unhappy();
-    if !is_claim {
+    if condition.kind != ConditionType::Programmed {
+        return;
+    }
+    if let (Deployment::Refused(why), Reason::AddressNotAssigned) = (deployment, condition.reason) {
+        // There is no address because of that, and it says what to do.
+        return set(
+            condition,
+            ConditionStatus::False,
+            Reason::Invalid,
+            why.clone(),
+        );
+    }
+    if condition.is_unhappy() {
         return;
     }
     let Tally {

@@ -197,3 +197,24 @@ fn a_gateway_works_as_long_as_one_of_its_listeners_does() {
         ConditionStatus::False
     );
 }
+
+#[test]
+fn a_refused_deployment_is_told_in_the_place_of_the_address_that_is_missing_for_it() {
+    let mut status = gateway(1);
+    if let Status::Gateway(status) = &mut status {
+        let condition = &mut status.conditions[0];
+        let message = "no address".to_owned();
+        let reason = Reason::AddressNotAssigned;
+        set(condition, ConditionStatus::False, reason, message);
+    }
+    let evidence = Evidence {
+        deployment: &Deployment::Refused("Service edge is taken".to_owned()),
+        listeners: &BTreeMap::new(),
+        present: &Value::Null,
+    };
+    compose(&mut status, evidence);
+    let Status::Gateway(status) = status else {
+        unreachable!("it was one")
+    };
+    assert_eq!(status.conditions[0].message, "Service edge is taken");
+}
