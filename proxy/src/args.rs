@@ -7,11 +7,12 @@ use std::str::FromStr as _;
 
 use admin::Address;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use translate::admit::UnknownFields;
-use xds::model::{self, GatewayDuration};
+use xds::model::{self, GatewayDuration, ObjectName};
+use xds_grpc::client::{Controller, InvalidAddress};
 
 use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE, SESSION_KEY_BYTES};
 use crate::machine::driver::DriverChoice;
@@ -29,8 +30,8 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Proxy traffic as Gateway API YAML files say
-    Run(RunArgs),
+    /// Proxy traffic as Gateway API YAML files, or a controller, say
+    Run(Box<RunArgs>),
     /// Say what the proxy would make of Gateway API YAML files, and exit
     Check {
         /// Files or folders of Gateway API YAML
@@ -47,11 +48,16 @@ pub enum Command {
 
 /// Arguments of `gateway run`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("source").args(["config", "xds"]).required(true))]
 pub struct RunArgs {
     /// File or folder of Gateway API YAML; may be given several times. Watched for changes: what an
     /// editor writes in place is read when it closes the file
-    #[arg(long, env = "GATEWAY_CONFIG", required = true, value_delimiter = ',')]
+    #[arg(long, env = "GATEWAY_CONFIG", value_delimiter = ',')]
     pub config: Vec<PathBuf>,
+
+    /// The controller that says what to proxy, instead of files.
+    #[command(flatten)]
+    pub controller: ControllerArgs,
 
     /// What to do with an object that has an unknown field: refuse it, or load it without the field
     /// and log a warning (for CRDs newer than this version)
@@ -83,7 +89,12 @@ pub struct RunArgs {
     pub heap_sampling: HeapSampling,
 
     /// Added to every listener's port below 1024, for users who may not bind those
-    #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
+    #[arg(
+        long,
+        env = "GATEWAY_PORT_OFFSET",
+        default_value_t = 0,
+        conflicts_with = "xds"
+    )]
     pub port_offset: u16,
 
     /// File with the secret (32 bytes or more) that seals session tokens; share it between replicas
@@ -116,6 +127,86 @@ pub struct RunArgs {
     /// After SIGTERM, reset what is left after this long
     #[arg(long, env = "GATEWAY_DRAIN_DEADLINE", default_value_t = GatewayDuration(DRAIN_DEADLINE), value_parser = GatewayDuration::parse)]
     pub drain_deadline: GatewayDuration,
+}
+
+/// Where the configuration comes from in a cluster.
+#[derive(Debug, Args)]
+pub struct ControllerArgs {
+    /// Controller that says what to proxy, instead of files: `https://HOST:PORT` or
+    /// `http://HOST:PORT`
+    #[arg(
+        long,
+        env = "GATEWAY_XDS_ADDRESS",
+        value_name = "ADDRESS",
+        requires = "gateway"
+    )]
+    pub xds: Option<String>,
+
+    /// File with the certificate authorities that vouch for the controller (PEM); read again for
+    /// each connection
+    #[arg(long, env = "GATEWAY_XDS_CA", value_name = "FILE", requires = "xds")]
+    pub xds_ca: Option<PathBuf>,
+
+    /// File with the token that the controller knows this proxy by; read again for each connection
+    #[arg(long, env = "GATEWAY_XDS_TOKEN", value_name = "FILE", requires = "xds")]
+    pub xds_token: Option<PathBuf>,
+
+    /// Folder in which the last configuration is kept, so that a restarted proxy serves while the
+    /// controller is away. It holds private keys: name one in memory
+    #[arg(
+        long,
+        env = "GATEWAY_XDS_CACHE",
+        value_name = "FOLDER",
+        requires = "xds"
+    )]
+    pub xds_cache: Option<PathBuf>,
+
+    /// Gateway that this proxy serves
+    #[arg(
+        long,
+        env = "GATEWAY_NAME",
+        value_name = "NAMESPACE/NAME",
+        requires = "xds",
+        value_parser = parse_gateway
+    )]
+    pub gateway: Option<ObjectName>,
+
+    /// What this proxy calls itself to the controller: the name of its pod [default: the name of the
+    /// host]
+    #[arg(long, env = "POD_NAME", value_name = "NAME")]
+    pub pod_name: Option<String>,
+}
+
+fn parse_gateway(text: &str) -> Result<ObjectName, String> {
+    let expected = || format!("`{text}` is not NAMESPACE/NAME of a Gateway");
+    let (namespace, name) = text.split_once('/').ok_or_else(expected)?;
+    ObjectName::parse(namespace, name).map_err(|_| expected())
+}
+
+impl ControllerArgs {
+    /// What this proxy calls itself.
+    #[must_use]
+    pub fn proxy(&self) -> String {
+        let host = || {
+            rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned()
+        };
+        self.pod_name.clone().unwrap_or_else(host)
+    }
+
+    /// The controller and the Gateway, where the configuration is to come from there.
+    ///
+    /// # Errors
+    /// The address is not one of a controller.
+    pub fn controller(&self) -> Result<Option<(Controller, ObjectName)>, InvalidAddress> {
+        let (Some(address), Some(gateway)) = (&self.xds, &self.gateway) else {
+            return Ok(None);
+        };
+        let controller = Controller::new(address, self.xds_ca.clone(), self.xds_token.clone())?;
+        Ok(Some((controller, gateway.clone())))
+    }
 }
 
 impl RunArgs {

@@ -30,7 +30,8 @@
 //!
 //! It flows one way, on a thread of its own ([`config::local`]): files → objects that are valid
 //! (`translate::admit`) → the model ([`xds::model`]) → a [`config::Snapshot`] → one pointer, which
-//! each shard reads when a request begins. A request keeps the snapshot it began with. What has to
+//! each shard reads when a request begins. In a cluster ([`config::xds`]) the controller has made the
+//! model, and batches of changes arrive instead of files. A request keeps the snapshot it began with. What has to
 //! outlive a change (pools, health, counters) lives on the shard, under ids that stay ([`names`]). Key
 //! sets of issuers ([`config::jwks`]) reach the shards by pointers of their own.
 //!

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use xds::model;
 
+mod controller;
 mod policy;
 
+pub use controller::*;
 pub use policy::{Limits, per_shard, resolve};
 
 const KIB: usize = 1024;

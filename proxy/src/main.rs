@@ -1,5 +1,6 @@
 //! The `gateway` binary: from what the user typed to running shards, and to the exit code.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
@@ -15,12 +16,14 @@ use arc_swap::ArcSwap;
 use clap::Parser;
 use crossbeam::channel::Sender;
 use proxy::args::{Cli, Command, HeapSampling, Pin, RunArgs};
+use proxy::config::Published;
 use proxy::config::apply::Binder;
 use proxy::config::check;
 use proxy::config::compile::CompileOptions;
 use proxy::config::in_force::InForce;
-use proxy::config::local::{self, LocalConfig};
-use proxy::inspect::{Inspected, servers};
+use proxy::config::local::{self, LocalConfig, LocalHandle};
+use proxy::config::xds::{self, ControllerState, XdsConfig, XdsHandle};
+use proxy::inspect::{Inspected, Origin, servers};
 use proxy::limits::LOG_STOP_PATIENCE;
 use proxy::machine::cpu::{self, Cpus};
 use proxy::machine::descriptors;
@@ -102,25 +105,18 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     let mut compile = CompileOptions::new(plan.shards);
     args.access_log.apply_to(&mut compile.access_log);
     let in_force = InForce::default();
-    let local = LocalConfig {
-        paths: args.config.clone(),
-        unknown_fields: args.unknown_fields,
-        port_offset: args.port_offset,
-        reserved_ports: servers.ports(),
-        compile,
-        in_force: in_force.clone(),
-    };
+    let source = source(args, servers.ports(), compile, &in_force)?;
     let inspected = Inspected {
         shards: shards.clone(),
         in_force: in_force.clone(),
-        files: args.config.clone(),
+        origin: source.origin(),
         cpus,
         started,
     };
     let handles = inspected.handles(log_control, quit(&sender));
     let admin = admin::start(servers.sockets, handles, args.admin_host.clone())
         .context("the admin thread could not be started")?;
-    let config = local::start(local, published, binder(shards.clone()))?;
+    let config = source.start(published, binder(shards.clone()))?;
     if in_force.was_recognised() {
         info!(shards = plan.shards, "ready");
     } else {
@@ -142,6 +138,72 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
         warn!("the last lines of the access log were not taken");
     }
     Ok(())
+}
+
+/// Where the configuration comes from.
+enum Source {
+    Files(LocalConfig),
+    Controller(XdsConfig),
+}
+
+/// The thread that has the configuration.
+enum Running {
+    Files { _thread: LocalHandle },
+    Controller { _thread: XdsHandle },
+}
+
+fn source(
+    args: &RunArgs,
+    reserved_ports: BTreeSet<u16>,
+    compile: CompileOptions,
+    in_force: &InForce,
+) -> Result<Source> {
+    let in_force = in_force.clone();
+    let controller = args.controller.controller();
+    let controller = controller.context("--xds, with --xds-ca")?;
+    Ok(match controller {
+        Some((controller, gateway)) => Source::Controller(XdsConfig {
+            controller,
+            gateway,
+            proxy: args.controller.proxy(),
+            cache: args.controller.xds_cache.clone(),
+            compile,
+            in_force,
+            state: ControllerState::default(),
+        }),
+        None => Source::Files(LocalConfig {
+            paths: args.config.clone(),
+            unknown_fields: args.unknown_fields,
+            port_offset: args.port_offset,
+            reserved_ports,
+            compile,
+            in_force,
+        }),
+    })
+}
+
+impl Source {
+    /// What the admin server shows of it.
+    fn origin(&self) -> Origin {
+        match self {
+            Self::Files(config) => Origin::Files(config.paths.clone()),
+            Self::Controller(config) => Origin::Controller {
+                address: config.controller.to_string(),
+                state: config.state.clone(),
+            },
+        }
+    }
+
+    fn start(self, published: Published, binder: Binder) -> Result<Running> {
+        Ok(match self {
+            Self::Files(config) => Running::Files {
+                _thread: local::start(config, published, binder)?,
+            },
+            Self::Controller(config) => Running::Controller {
+                _thread: xds::start(config, published, binder)?,
+            },
+        })
+    }
 }
 
 fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {

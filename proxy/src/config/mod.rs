@@ -2,7 +2,8 @@
 //!
 //! A source says how the model changes; `apply` puts that in force: with `dns` and `jwks` around it,
 //! `compile` makes a [`Snapshot`], and `publish` hands it to the shards and takes it back. `local` is
-//! the source of configurations in files, with `watch` and `files`; it owns the thread.
+//! the source of configurations in files, with `watch` and `files`; `xds` is the one from a
+//! controller. The source that is used owns the thread.
 
 pub mod apply;
 pub mod check;
@@ -19,6 +20,7 @@ mod origin;
 pub mod publish;
 mod snapshot;
 pub mod watch;
+pub mod xds;
 
 use std::sync::Arc;
 

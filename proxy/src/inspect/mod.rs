@@ -5,6 +5,7 @@
 
 pub mod scrape;
 pub mod servers;
+mod source;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use admin::pprof::heap::HeapStack;
 use admin::shard::{ShardHandle, UpstreamId};
 use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
-    BindDown, Endpoint, EndpointHealth, EndpointStats, Runtime, Shard, Source, SourceKind,
+    BindDown, Endpoint, EndpointHealth, EndpointStats, Runtime, Shard, Source,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
@@ -25,6 +26,7 @@ use xds::model::Health;
 
 use self::scrape::Scrape;
 use crate::config::in_force::InForce;
+use crate::config::xds::ControllerState;
 use crate::config::{Cluster, Snapshot};
 use crate::machine::cpu::Cpus;
 use crate::memory;
@@ -39,12 +41,26 @@ pub struct Inspected {
     pub shards: Shards,
     /// The configuration in force.
     pub in_force: InForce,
-    /// The files that it comes from.
-    pub files: Vec<PathBuf>,
+    /// Where it comes from.
+    pub origin: Origin,
     /// The CPUs of the process.
     pub cpus: Cpus,
     /// When the process began.
     pub started: Instant,
+}
+
+/// Where the configuration comes from.
+#[derive(Clone)]
+pub enum Origin {
+    /// Files and folders.
+    Files(Vec<PathBuf>),
+    /// A controller.
+    Controller {
+        /// Its URL.
+        address: String,
+        /// How it is.
+        state: ControllerState,
+    },
 }
 
 impl Inspected {
@@ -70,6 +86,10 @@ impl Inspected {
             heap: Box::new(heap_samples),
             quit: Box::new(quit),
         }
+    }
+
+    fn source(&self) -> Source {
+        source::shown(&self.origin, &self.in_force.told())
     }
 
     fn metrics(&self, out: &mut Exposition, live: &admin::UpstreamStats) {
@@ -140,21 +160,6 @@ impl Inspected {
         shown.collect()
     }
 
-    fn source(&self) -> Source {
-        let told = self.in_force.told();
-        Source {
-            kind: SourceKind::Files,
-            from: self
-                .files
-                .iter()
-                .map(|file| file.display().to_string())
-                .collect(),
-            age_seconds: told.since.map(|since| since.elapsed().as_secs()),
-            problems: told.problems as u64,
-            ..Source::default()
-        }
-    }
-
     fn allocator(&self) -> AllocatorReport {
         let shards = 0..self.shards.counters().len();
         let shards = shards.filter_map(|id| heap::counts::of_shard(u16::try_from(id).ok()?));
@@ -193,12 +198,7 @@ impl Inspected {
         let since = told.since.unwrap_or(self.started);
         vec![Task {
             kind: "configuration".to_owned(),
-            state: if told.since.is_some() {
-                "watching"
-            } else {
-                "loading"
-            }
-            .to_owned(),
+            state: source::task_state(&self.origin, &told).to_owned(),
             since_ms: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
             detail: self.source().from.join(", "),
             ..Task::default()

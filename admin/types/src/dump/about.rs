@@ -88,6 +88,19 @@ pub struct Source {
     /// Whether the controller is connected; None for files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected: Option<bool>,
+    /// Time since it connected or disconnected; None before the first connection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_seconds_ago: Option<u64>,
+    /// Streams that the controller has begun; None for files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u64>,
+    /// Why the last stream failed; None where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Whether the configuration was restored from the cache of an earlier process and the
+    /// controller has sent nothing since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub restored: bool,
     /// State of each xDS resource type; empty for files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<TypeState>,
@@ -111,11 +124,17 @@ pub struct TypeState {
     /// Category, such as `routes`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Last accepted version.
+    /// Version of all accepted resources together: proxies with the same resources have the same.
     pub version: String,
+    /// Number of accepted responses.
+    pub acks: u64,
+    /// Number of responses with a rejected resource.
+    pub nacks: u64,
     /// Time since the last accepted response; None before the first one.
     pub acked_seconds_ago: Option<u64>,
-    /// Why the last response was rejected; None where it was accepted.
+    /// Time since the last rejected response; None before the first one.
+    pub refused_seconds_ago: Option<u64>,
+    /// Why a resource was rejected; None where none is any more.
     pub refused: Option<String>,
 }
 

@@ -76,6 +76,9 @@ impl Scrape<'_> {
         out.gauge("xds_connected", help)
             .number(&none, u64::from(connected));
         let labels = |kind: &str| none.with("type", kind);
+        let help = "Streams of the controller that began; each but the first is a reconnection.";
+        out.counter("xds_streams", help)
+            .number(&none, self.source.streams.unwrap_or_default());
         let help = "Since the last response of a type was accepted.";
         let mut family = out.gauge("xds_accepted_age_seconds", help);
         for state in &self.source.types {
@@ -83,7 +86,17 @@ impl Scrape<'_> {
                 family.number(&labels(&state.kind), age);
             }
         }
-        let help = "Whether the last response of a type was refused.";
+        let help = "Responses that were accepted.";
+        let mut family = out.counter("xds_acks", help);
+        for state in &self.source.types {
+            family.number(&labels(&state.kind), state.acks);
+        }
+        let help = "Responses of which something was refused.";
+        let mut family = out.counter("xds_nacks", help);
+        for state in &self.source.types {
+            family.number(&labels(&state.kind), state.nacks);
+        }
+        let help = "Whether resources of a type are refused.";
         let mut family = out.gauge("xds_refused", help);
         for state in &self.source.types {
             let refused = u64::from(state.refused.is_some());

@@ -26,6 +26,7 @@ pub(crate) fn gateway(driver: Driver) -> GatewayBuilder {
         inspected: false,
         launcher: Vec::new(),
         forbidden: None,
+        source: Vec::new(),
     }
 }
 
@@ -41,6 +42,7 @@ pub(crate) struct GatewayBuilder {
     inspected: bool,
     launcher: Vec<String>,
     forbidden: Option<RingCall>,
+    source: Vec<String>,
 }
 
 /// A gateway that ended by itself at its start.
@@ -206,6 +208,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Where its configuration comes from, in the place of a file.
+    pub(crate) fn configured_by(mut self, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|it| (*it).to_owned());
+        self.source = arguments.collect();
+        self
+    }
+
     /// An environment variable.
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -257,6 +266,11 @@ impl GatewayBuilder {
         gateway
     }
 
+    /// Starts it without a wait for its first configuration, listeners expected on these ports.
+    pub(crate) fn begin(&self, ports: &[u16]) -> Gateway {
+        self.spawn("", ports.to_vec())
+    }
+
     fn server_arguments(&self) -> Vec<String> {
         let address = if self.inspected { "127.0.0.1:0" } else { "off" };
         let servers = ["admin", "metrics", "readiness"];
@@ -292,10 +306,13 @@ impl GatewayBuilder {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("gateway.yaml");
         std::fs::write(&file, yaml).expect("a file in our own folder");
-        let mut child = self
-            .command()
-            .arg("run")
-            .args(["--config".as_ref(), file.as_os_str()])
+        let mut command = self.command();
+        command.arg("run");
+        match &*self.source {
+            [] => command.args(["--config".as_ref(), file.as_os_str()]),
+            source => command.args(source),
+        };
+        let mut child = command
             .args([
                 "--driver",
                 self.driver.flag(),

@@ -1,0 +1,50 @@
+//! When to connect again: full jitter, since all proxies lose a controller at the same time.
+
+use std::time::Duration;
+
+use crate::limits::{CONTROLLER_RETRY, CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_MIN};
+
+/// Counts the tries that came to nothing.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    tries: u32,
+}
+
+impl Backoff {
+    /// How long to wait now; `random` is between 0 and 1.
+    pub(super) fn next(&mut self, random: f64) -> Duration {
+        let doubled = CONTROLLER_RETRY.saturating_mul(1 << self.tries.min(DOUBLINGS));
+        self.tries = self.tries.saturating_add(1);
+        let most = doubled.min(CONTROLLER_RETRY_MAX);
+        most.mul_f64(random).max(CONTROLLER_RETRY_MIN)
+    }
+
+    /// A try came to something.
+    pub(super) fn reset(&mut self) {
+        self.tries = 0;
+    }
+}
+
+/// More of them change nothing.
+const DOUBLINGS: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_limit_and_are_never_none() {
+        let mut backoff = Backoff::default();
+        let mut before = Duration::ZERO;
+        for _ in 0..100 {
+            let most = backoff.next(1.0);
+            assert!(before <= most, "{before:?} before {most:?}");
+            before = most;
+        }
+        assert_eq!(before, CONTROLLER_RETRY_MAX);
+        assert_eq!(backoff.next(0.5), CONTROLLER_RETRY_MAX / 2);
+        assert_eq!(backoff.next(0.0), CONTROLLER_RETRY_MIN);
+        backoff.reset();
+        assert_eq!(backoff.next(1.0), CONTROLLER_RETRY);
+    }
+}

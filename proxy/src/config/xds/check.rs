@@ -1,0 +1,63 @@
+//! Whether this proxy can carry out a valid resource: certificates and keys are only understood by
+//! the TLS library.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use xds::model::{
+    BackendTls, ClientAuth, Der, Listener, ListenerProtocol, ObjectName, Resource, Roots,
+    TlsClient, TlsServer,
+};
+
+use crate::tls::{CLIENT_PROTOCOLS, ServerTls, TlsError, TrustDomain, UpstreamTls, roots, tickets};
+
+/// Says why a resource cannot be carried out.
+pub(super) fn check(resource: &Resource) -> Result<(), String> {
+    let checked = match resource {
+        Resource::Listener(listener) => server(listener),
+        Resource::Backend(backend) => client(backend.tls.as_ref()),
+        Resource::Service(service) => {
+            let ports = service.ports.iter();
+            let mut ports = ports.map(|port| client(port.tls.as_ref()));
+            ports.find(Result::is_err).unwrap_or(Ok(()))
+        }
+        _ => Ok(()),
+    };
+    checked.map_err(|error| error.to_string())
+}
+
+fn server(listener: &Listener) -> Result<(), TlsError> {
+    let (ListenerProtocol::Https(server) | ListenerProtocol::Tls(server)) = &listener.protocol
+    else {
+        return Ok(());
+    };
+    compile(&listener.gateway, server, &server.client_auth)
+}
+
+fn compile(
+    gateway: &ObjectName,
+    server: &TlsServer,
+    client_auth: &ClientAuth,
+) -> Result<(), TlsError> {
+    let trust = Arc::new(TrustDomain {
+        gateway: gateway.clone(),
+        client_auth: client_auth.clone(),
+    });
+    ServerTls::compile(server, trust, tickets()?, CLIENT_PROTOCOLS).map(drop)
+}
+
+fn client(tls: Option<&BackendTls>) -> Result<(), TlsError> {
+    let Some(BackendTls::Verified(client)) = tls else {
+        return Ok(());
+    };
+    // What the system trusts is not the configuration's.
+    let Roots::Certificates(certificates) = &client.roots else {
+        return Ok(());
+    };
+    upstream(client, certificates)
+}
+
+fn upstream(client: &TlsClient, certificates: &[Der]) -> Result<(), TlsError> {
+    let roots = roots::of(certificates)?;
+    UpstreamTls::compile(client, roots, None, NonZeroU32::MIN).map(drop)
+}

@@ -1,0 +1,101 @@
+//! Keeps what is in force for the next process, some time after it changed.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::task::{JoinError, JoinHandle};
+use tracing::{debug, warn};
+use xds::model::Model;
+
+use super::last_good::LastGood;
+use crate::config::apply::sleep_until;
+use crate::limits::LAST_GOOD_WAIT;
+
+/// Writes one configuration at a time, off the configuration thread.
+pub(super) struct Keeper {
+    place: LastGood,
+    /// When to write, if anything is not kept yet.
+    due: Option<Instant>,
+    writing: Option<JoinHandle<io::Result<()>>>,
+}
+
+/// What is to be done next.
+pub(super) enum Next {
+    /// It is time to write.
+    Write,
+    /// A write has ended.
+    Written(Result<io::Result<()>, JoinError>),
+}
+
+impl Keeper {
+    pub(super) fn new(place: LastGood) -> Self {
+        Self {
+            place,
+            due: None,
+            writing: None,
+        }
+    }
+
+    /// Where it keeps.
+    pub(super) fn place(&self) -> &LastGood {
+        &self.place
+    }
+
+    /// Something changed.
+    pub(super) fn note_change(&mut self) {
+        self.due
+            .get_or_insert_with(|| Instant::now() + LAST_GOOD_WAIT);
+    }
+
+    /// Waits for what is to be done next. May be dropped and called again.
+    pub(super) async fn next(keeper: &mut Option<Self>) -> Next {
+        match keeper {
+            None => std::future::pending().await,
+            Some(Self {
+                writing: Some(writing),
+                ..
+            }) => Next::Written(writing.await),
+            Some(keeper) => {
+                sleep_until(keeper.due).await;
+                Next::Write
+            }
+        }
+    }
+
+    /// Does it, with what is in force.
+    pub(super) fn take(&mut self, next: Next, model: Arc<Model>) {
+        match next {
+            Next::Write => {
+                self.due = None;
+                let place = self.place.clone();
+                let write = move || place.write(&model);
+                self.writing = Some(tokio::task::spawn_blocking(write));
+            }
+            Next::Written(written) => {
+                self.writing = None;
+                report(written);
+            }
+        }
+    }
+
+    /// Keeps what is not kept yet.
+    pub(super) async fn finish(self, model: &Model) {
+        if let Some(writing) = self.writing {
+            report(writing.await);
+        }
+        if self.due.is_some() {
+            report(Ok(self.place.write(model)));
+        }
+    }
+}
+
+fn report(written: Result<io::Result<()>, JoinError>) {
+    match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        Ok(()) => debug!("the configuration is kept for the next process"),
+        Err(error) => warn!(
+            "the configuration cannot be kept, and a next process will wait for the controller: \
+             {error}; --xds-cache has to name a folder that this user may write to"
+        ),
+    }
+}

@@ -1,0 +1,231 @@
+//! The last configuration that was in force, kept for the next process.
+//!
+//! A file with a line that says what it is and of which Gateway, the SHA-256 of the rest, and the
+//! resources in their wire form. It holds private keys, so only its owner may read it, and it is for
+//! a volume in memory. It is replaced as a whole, so that a crash leaves the one before. Versions are
+//! not kept: they are hashes of the wire form. A resource that a newer controller sent with fields
+//! that this version does not know has another one then, and is sent again.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "it runs on the configuration thread, or off it"
+)]
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use bytes::{Buf as _, Bytes};
+use prost::Message as _;
+use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
+use thiserror::Error;
+use xds::delta::{Encoded, Version};
+use xds::discovery::{self, Any};
+use xds::model::{Kind, Model, ObjectName, Resource};
+
+use crate::limits::LAST_GOOD_BYTES;
+
+/// Where it is kept.
+#[derive(Debug, Clone)]
+pub(super) struct LastGood {
+    folder: PathBuf,
+    gateway: ObjectName,
+}
+
+/// Why a file is not used.
+#[derive(Debug, Error)]
+pub(super) enum Unusable {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is not of Gateway {0}, or of another version of this program")]
+    Foreign(ObjectName),
+    #[error("it is damaged")]
+    Damaged,
+    #[error("{kind} `{key}` in it cannot be read: {why}")]
+    Resource {
+        kind: Kind,
+        key: String,
+        why: String,
+    },
+}
+
+impl LastGood {
+    pub(super) fn new(folder: PathBuf, gateway: ObjectName) -> Self {
+        Self { folder, gateway }
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join("last-good")
+    }
+
+    /// What was kept, with versions; `None` where nothing was.
+    pub(super) fn read(&self) -> Result<Option<Vec<(Resource, Version)>>, Unusable> {
+        let file = match File::open(self.path()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut content = Vec::new();
+        file.take(LAST_GOOD_BYTES).read_to_end(&mut content)?;
+        self.parse(&content).map(Some)
+    }
+
+    fn parse(&self, content: &[u8]) -> Result<Vec<(Resource, Version)>, Unusable> {
+        let rest = content.strip_prefix(self.header().as_bytes());
+        let rest = rest.ok_or_else(|| Unusable::Foreign(self.gateway.clone()))?;
+        let (hash, body) = rest
+            .split_at_checked(SHA256_OUTPUT_LEN)
+            .ok_or(Unusable::Damaged)?;
+        if digest(&SHA256, body).as_ref() != hash {
+            return Err(Unusable::Damaged);
+        }
+        let mut body = Bytes::copy_from_slice(body);
+        let mut resources = Vec::new();
+        while body.has_remaining() {
+            let kept = discovery::Resource::decode_length_delimited(&mut body);
+            resources.push(resource(kept.map_err(|_| Unusable::Damaged)?)?);
+        }
+        Ok(resources)
+    }
+
+    /// Keeps a configuration in place of the one before.
+    pub(super) fn write(&self, model: &Model) -> io::Result<()> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
+        let fresh = self.folder.join("last-good.new");
+        // An earlier process may have ended in the middle.
+        match std::fs::remove_file(&fresh) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let body = body(model)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&fresh)?;
+        file.write_all(self.header().as_bytes())?;
+        file.write_all(digest(&SHA256, &body).as_ref())?;
+        file.write_all(&body)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, self.path())
+    }
+
+    fn header(&self) -> String {
+        format!("gateway last-good 1 {}\n", self.gateway)
+    }
+}
+
+fn body(model: &Model) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    for resource in model.resources() {
+        let encoded = Encoded::new(&resource);
+        let kept = discovery::Resource {
+            name: encoded.key.key.to_string(),
+            version: String::new(),
+            resource: Some(Any {
+                type_url: encoded.key.kind.type_url().to_owned(),
+                value: encoded.bytes,
+            }),
+        };
+        kept.encode_length_delimited(&mut body)
+            .map_err(io::Error::other)?;
+    }
+    Ok(body)
+}
+
+fn resource(kept: discovery::Resource) -> Result<(Resource, Version), Unusable> {
+    let content = kept.resource.ok_or(Unusable::Damaged)?;
+    let kind = Kind::from_type_url(&content.type_url).ok_or(Unusable::Damaged)?;
+    let decoded = xds::decode::resource(kind, &content.value);
+    let decoded = decoded.map_err(|problems| Unusable::Resource {
+        kind,
+        key: kept.name,
+        why: problems.to_string(),
+    })?;
+    Ok((decoded, Version::of(&content.value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tempfile::TempDir;
+    use xds::model::{Service, ServiceKey};
+
+    use super::*;
+
+    fn model(services: usize) -> Model {
+        let mut model = Model::default();
+        for number in 0..services {
+            model.insert(Resource::from(Service {
+                key: ServiceKey::new(&ObjectName::new("a", &number.to_string())),
+                vips: Vec::new(),
+                ports: Vec::new(),
+            }));
+        }
+        model
+    }
+
+    fn kept(folder: &TempDir) -> LastGood {
+        let folder = folder.path().join("cache");
+        LastGood::new(folder, ObjectName::new("infra", "web"))
+    }
+
+    #[test]
+    fn what_is_written_is_read_with_the_versions_of_the_wire() {
+        let folder = TempDir::new().expect("a temporary folder");
+        let kept = kept(&folder);
+        assert!(kept.read().expect("there is none").is_none());
+        for services in [3, 2] {
+            let model = model(services);
+            kept.write(&model).expect("our own folder");
+            let read = kept.read().expect("a whole file").expect("a file");
+            let expected = model.resources().map(|resource| {
+                let version = Encoded::new(&resource).version;
+                (resource, version)
+            });
+            assert_eq!(read, expected.collect::<Vec<_>>());
+        }
+        let mode = std::fs::metadata(kept.path())
+            .expect("the file")
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "it may hold private keys");
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_of_another_gateway_is_not_used() {
+        let folder = TempDir::new().expect("a temporary folder");
+        let kept = kept(&folder);
+        kept.write(&model(2)).expect("our own folder");
+        let whole = std::fs::read(kept.path()).expect("the file");
+        for end in 0..whole.len() {
+            std::fs::write(kept.path(), &whole[..end]).expect("our own folder");
+            assert!(kept.read().is_err(), "cut at {end}");
+        }
+        for at in 0..whole.len() {
+            let mut spoiled = whole.clone();
+            spoiled[at] ^= 1;
+            std::fs::write(kept.path(), &spoiled).expect("our own folder");
+            assert!(kept.read().is_err(), "another bit at {at}");
+        }
+        std::fs::write(kept.path(), &whole).expect("our own folder");
+        let other = LastGood::new(kept.folder.clone(), ObjectName::new("infra", "other"));
+        let error = other.read().expect_err("it is not its own");
+        assert!(matches!(error, Unusable::Foreign(_)), "{error}");
+    }
+
+    #[test]
+    fn what_an_interrupted_process_left_is_no_obstacle() {
+        let folder = TempDir::new().expect("a temporary folder");
+        let kept = kept(&folder);
+        kept.write(&model(1)).expect("our own folder");
+        std::fs::write(kept.folder.join("last-good.new"), "half").expect("our own folder");
+        kept.write(&model(2)).expect("it is replaced");
+        let read = kept.read().expect("a whole file").expect("a file");
+        assert_eq!(read.len(), 2);
+    }
+}

@@ -1,0 +1,321 @@
+//! What the configuration thread does where a controller is its source: follows its stream, has
+//! batches applied, answers them, and keeps what is in force for the next process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use tracing::{debug, info, warn};
+use xds::delta::{Client, Received, Refusal};
+use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use xds::model::{BindKey, Change, Kind, ResourceKey};
+use xds_grpc::client::Controller;
+
+use super::XdsConfig;
+use super::backoff::Backoff;
+use super::check::check;
+use super::keeper::Keeper;
+use super::last_good::LastGood;
+use super::link::{Happened, Link};
+use super::state::ControllerState;
+use crate::config::Published;
+use crate::config::apply::{Applier, Binder, Update};
+use crate::config::dns::Resolver;
+use crate::config::in_force::InForce;
+use crate::limits::{DNS_CHANGE_WAIT, DNS_FIRST_WAIT};
+
+/// The stream, and what applies what comes over it.
+pub(super) struct Worker {
+    controller: Controller,
+    link: Link,
+    backoff: Backoff,
+    client: Client,
+    /// Changes of a first configuration that is not whole yet.
+    held_back: Vec<Change>,
+    /// Resources that are refused in their current version.
+    refused: BTreeSet<ResourceKey>,
+    /// Binds that the controller was told cannot be listened on.
+    told_down: BTreeSet<BindKey>,
+    applier: Applier,
+    keeper: Option<Keeper>,
+    in_force: InForce,
+    state: ControllerState,
+}
+
+impl Worker {
+    pub(super) fn new(
+        config: XdsConfig,
+        published: Published,
+        binder: Binder,
+        resolver: Resolver,
+    ) -> Self {
+        let XdsConfig {
+            controller,
+            gateway,
+            proxy,
+            cache,
+            compile,
+            in_force,
+            state,
+        } = config;
+        let node = format!("{gateway}/{proxy}");
+        Self {
+            controller,
+            link: Link::Away(Instant::now()),
+            backoff: Backoff::default(),
+            client: Client::with_check(node, check),
+            held_back: Vec::new(),
+            refused: BTreeSet::new(),
+            told_down: BTreeSet::new(),
+            applier: Applier::new(compile, in_force.clone(), published, binder, resolver),
+            keeper: cache.map(|folder| Keeper::new(LastGood::new(folder, gateway))),
+            in_force,
+            state,
+        }
+    }
+
+    /// Puts in force what an earlier process kept.
+    pub(super) async fn restore(&mut self) {
+        let Some(place) = self.keeper.as_ref().map(|it| it.place().clone()) else {
+            return;
+        };
+        let begun = Instant::now();
+        let path = place.path();
+        let kept = match place.read() {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return debug!(path = %path.display(), "no configuration was kept"),
+            Err(error) => {
+                return warn!(
+                    path = %path.display(),
+                    "the configuration of the process before is not used: {error}; the controller's \
+                     is waited for"
+                );
+            }
+        };
+        let held: BTreeMap<_, _> = kept
+            .iter()
+            .map(|(resource, version)| (resource.resource_key(), *version))
+            .collect();
+        let changes = kept.into_iter();
+        let changes = changes.map(|(resource, _)| (resource.resource_key(), Some(resource)));
+        self.apply(changes.collect(), begun, DNS_FIRST_WAIT).await;
+        let down: BTreeSet<ResourceKey> = self.down().map(|refusal| refusal.key).collect();
+        let held = held.into_iter();
+        let held = held.map(|(key, version)| {
+            let version = (!down.contains(&key)).then_some(version);
+            (key, version)
+        });
+        self.client.restore(held);
+        self.state.change(|state| state.restored = true);
+        self.tell_versions();
+        info!(
+            path = %path.display(),
+            "the configuration of the process before is in force until the controller says otherwise"
+        );
+    }
+
+    /// Follows the controller for ever.
+    pub(super) async fn run(&mut self) -> Infallible {
+        loop {
+            tokio::select! {
+                happened = self.link.next() => self.on_link(happened).await,
+                event = self.applier.event() => {
+                    let in_force = self.in_force.clone();
+                    let locate = |bind: &_| locate(bind, &in_force);
+                    self.applier.handle(event, &locate).await;
+                    self.tell_recovered();
+                }
+                next = Keeper::next(&mut self.keeper) => {
+                    let model = self.in_force.told().model;
+                    if let Some(keeper) = &mut self.keeper {
+                        keeper.take(next, model);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps what is not kept yet. The worker is at its end.
+    pub(super) async fn finish(self) {
+        if let Some(keeper) = self.keeper {
+            keeper.finish(&self.in_force.told().model).await;
+        }
+    }
+
+    async fn on_link(&mut self, happened: Happened) {
+        match happened {
+            Happened::Due => {
+                // What was refused, or is not whole, is told again by the next stream.
+                self.refused.clear();
+                let first = self.client.connect();
+                self.link = Link::connect(self.controller.clone(), first);
+            }
+            Happened::Connected(stream) => {
+                self.link = Link::Up(stream);
+                self.state.change(|state| {
+                    state.connected = true;
+                    state.changed = Some(Instant::now());
+                    state.streams += 1;
+                    state.failure = None;
+                });
+                info!(controller = %self.controller, "connected to the controller");
+            }
+            Happened::Received(response) => self.receive(response).await,
+            Happened::Ended => self.reconnect(None),
+            Happened::NotConnected(error) => self.reconnect(Some(error.to_string())),
+            Happened::Broken(error) => self.reconnect(Some(error.to_string())),
+        }
+    }
+
+    /// Ends the stream, if there is one, and connects again later.
+    fn reconnect(&mut self, failure: Option<String>) {
+        let wait = self.backoff.next(rand::random());
+        self.link = Link::Away(Instant::now() + wait);
+        self.state.change(|state| {
+            if std::mem::take(&mut state.connected) {
+                state.changed = Some(Instant::now());
+            }
+            state.failure.clone_from(&failure);
+        });
+        let milliseconds = wait.as_millis();
+        let controller = &self.controller;
+        if let Some(error) = failure {
+            warn!(%controller, next_try_in_milliseconds = milliseconds, "{error}");
+        } else {
+            let text = "the stream of the controller ended";
+            info!(%controller, next_try_in_milliseconds = milliseconds, "{text}");
+        }
+    }
+
+    async fn receive(&mut self, response: DeltaDiscoveryResponse) {
+        let begun = Instant::now();
+        match self.client.receive(response) {
+            Ok(Some(received)) => self.take(received, begun).await,
+            Ok(None) => {}
+            Err(error) => self.reconnect(Some(error.to_string())),
+        }
+    }
+
+    /// Applies a batch, and answers it.
+    async fn take(&mut self, mut received: Received, begun: Instant) {
+        for (key, _) in &received.changes {
+            self.refused.remove(key);
+        }
+        for Refusal { key, text } in &received.refused {
+            warn!(resource = %key, "refused what the controller sent: {text}");
+            self.refused.insert(key.clone());
+        }
+        self.held_back.append(&mut received.changes);
+        if self.client.is_complete() {
+            let is_first = !self.in_force.was_recognised();
+            let changes = std::mem::take(&mut self.held_back);
+            if is_first || !changes.is_empty() {
+                let patience = if is_first {
+                    DNS_FIRST_WAIT
+                } else {
+                    DNS_CHANGE_WAIT
+                };
+                self.apply(changes, begun, patience).await;
+            }
+        }
+        let failed: Vec<Refusal> = self.down().collect();
+        self.told_down = self
+            .in_force
+            .down()
+            .iter()
+            .map(|it| it.key.clone())
+            .collect();
+        for answer in self.client.answer(received, failed) {
+            self.note(&answer);
+            self.link.send(answer);
+        }
+        self.backoff.reset();
+        self.tell_versions();
+    }
+
+    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, patience: Duration) {
+        let update = Update {
+            changes,
+            problems: self.refused.len(),
+            begun,
+        };
+        let in_force = self.in_force.clone();
+        let locate = |bind: &_| locate(bind, &in_force);
+        self.applier.update(update, patience, &locate).await;
+        self.in_force.recognise();
+        if let Some(keeper) = &mut self.keeper {
+            keeper.note_change();
+        }
+    }
+
+    /// The binds that cannot be listened on, as refusals.
+    fn down(&self) -> impl Iterator<Item = Refusal> + use<> {
+        let down = self.in_force.down();
+        let refusals = down.iter().map(|down| Refusal {
+            key: ResourceKey {
+                kind: Kind::Bind,
+                key: down.key.to_shared(),
+            },
+            text: format!("cannot listen on {}: {}", down.address, down.reason),
+        });
+        refusals.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Says so when a port that was refused is listened on. Only a stream that begins tells what is
+    /// held, so another one is begun.
+    fn tell_recovered(&mut self) {
+        let down = self.in_force.down();
+        let is_down = |key: &BindKey| down.iter().any(|down| down.key == *key);
+        if self.told_down.iter().all(is_down) {
+            return;
+        }
+        self.told_down.retain(is_down);
+        if matches!(self.link, Link::Up(_)) {
+            info!(
+                "a listener that was refused is listened on now: the controller is told by a new stream"
+            );
+            self.reconnect(None);
+        }
+    }
+
+    /// Counts an answer.
+    fn note(&self, answer: &DeltaDiscoveryRequest) {
+        let Some(kind) = Kind::from_type_url(&answer.type_url) else {
+            return;
+        };
+        let is_refused = self.refused.iter().any(|key| key.kind == kind)
+            || (kind == Kind::Bind && !self.told_down.is_empty());
+        self.state.change(|state| {
+            let of_type = state.types.entry(kind).or_default();
+            if let Some(status) = &answer.error_detail {
+                of_type.nacks += 1;
+                of_type.nacked = Some(Instant::now());
+                of_type.refused = Some(status.message.clone());
+            } else {
+                of_type.acks += 1;
+                of_type.acked = Some(Instant::now());
+                of_type.refused = of_type.refused.take().filter(|_| is_refused);
+            }
+            state.restored = false;
+            state.refused = self.refused.len();
+        });
+    }
+
+    fn tell_versions(&self) {
+        self.state.change(|state| {
+            for kind in Kind::ALL {
+                state.types.entry(kind).or_default().version = self.client.digest(kind);
+            }
+        });
+    }
+}
+
+/// A bind as its Gateway and listener, for messages.
+fn locate(bind: &BindKey, in_force: &InForce) -> String {
+    let model = in_force.told().model;
+    let mut listeners = model.listeners.values();
+    match listeners.find(|listener| listener.bind == *bind) {
+        Some(listener) => listener.key.to_string(),
+        None => bind.to_string(),
+    }
+}

@@ -1,0 +1,98 @@
+//! A controller that is away is not noticed, also by a proxy that starts meanwhile; one that comes
+//! back sends nothing that is there already.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use tempfile::TempDir;
+
+use crate::server::controller;
+use crate::support::{Driver, Ports, Signal, gateway, ok, on_both_drivers, origin};
+use crate::{is_ready, source};
+
+on_both_drivers! {
+    fn a_restarted_controller_sends_nothing_again(driver) {
+        let origin = origin();
+        let ports = Ports::free(1);
+        let mut controller = controller();
+        let base = gateway(driver)
+            .inspected()
+            .routes_to(&origin)
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        controller.publish(&base, &ports);
+        let gateway = base.start_with("", &ports);
+        controller.waits_until(|seen| seen.accepted.len() == 7);
+        let sent = controller.seen().sent.len();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        controller.stop();
+        gateway.waits_for_log("next_try_in_milliseconds");
+        client.gets("/").expects(200);
+        assert_eq!(source(&gateway)["connected"], false);
+        assert!(is_ready(&gateway));
+        controller.start(None);
+        controller.waits_until(|seen| seen.accepted.len() == 14);
+        client.gets("/").expects(200);
+        assert_eq!(controller.seen().sent.len(), sent, "{:?}", controller.seen().sent);
+        assert!(!gateway.log().contains("version=2 "), "nothing was compiled");
+        let source = source(&gateway);
+        assert_eq!(source["connected"], true, "{source}");
+        assert_eq!(source["streams"], 2, "{source}");
+        assert!(source["failure"].is_null(), "{source}");
+    }
+
+    fn a_proxy_that_starts_while_the_controller_is_away_serves_what_it_had(driver) {
+        let origin = origin().replies(ok("here"));
+        let ports = Ports::free(1);
+        let folder = TempDir::new().expect("a temporary folder");
+        let cache = folder.path().join("cache");
+        let mut controller = controller();
+        let base = gateway(driver)
+            .inspected()
+            .routes_to(&origin)
+            .configured_by(&[
+                "--xds", &controller.url(), "--gateway", "default/gw",
+                "--xds-cache", cache.to_str().expect("UTF-8"),
+            ]);
+        controller.publish(&base, &ports);
+        let mut first = base.start_with("", &ports);
+        controller.waits_until(|seen| seen.accepted.len() == 7);
+        let sent = controller.seen().sent.len();
+        controller.stop();
+        first.signal(Signal::Int);
+        first.waits_for_exit();
+        let kept = std::fs::metadata(cache.join("last-good")).expect("it was kept");
+        assert_eq!(kept.permissions().mode() & 0o777, 0o600, "it may hold private keys");
+
+        let second = base.start_with("", &ports);
+        assert_eq!(second.client().gets("/").expects(200).text(), "here");
+        assert!(is_ready(&second));
+        let said = source(&second);
+        assert_eq!(said["restored"], true, "{said}");
+        assert_eq!(said["connected"], false, "{said}");
+        controller.start(None);
+        controller.waits_until(|seen| seen.accepted.len() == 14);
+        assert_eq!(controller.seen().sent.len(), sent, "it has all of it");
+        assert!(source(&second)["restored"].is_null());
+    }
+}
+
+#[test]
+fn a_kept_configuration_that_is_damaged_is_passed_over() {
+    let origin = origin();
+    let ports = Ports::free(1);
+    let cache = TempDir::new().expect("a temporary folder");
+    std::fs::write(cache.path().join("last-good"), "of somebody else").expect("our own folder");
+    let controller = controller();
+    let base = gateway(Driver::Auto).routes_to(&origin).configured_by(&[
+        "--xds",
+        &controller.url(),
+        "--gateway",
+        "default/gw",
+        "--xds-cache",
+        cache.path().to_str().expect("UTF-8"),
+    ]);
+    controller.publish(&base, &ports);
+    let gateway = base.start_with("", &ports);
+    gateway.waits_for_log("is not used: it is not of Gateway default/gw");
+    gateway.client().gets("/").expects(200);
+}

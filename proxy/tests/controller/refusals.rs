@@ -1,0 +1,157 @@
+//! What cannot be served is refused by name, and everything else serves.
+
+use std::net::TcpListener;
+
+use xds::delta::{Encoded, Version};
+use xds::model::Kind;
+
+use crate::server::controller;
+use crate::support::{Driver, Ports, gateway, ok, on_both_drivers, origin};
+use crate::{is_ready, source, type_state};
+
+/// Has a resource come as bytes that are no message of its type.
+fn spoil(encoded: &mut Encoded, key: &str) {
+    if encoded.key.key.starts_with(key) {
+        encoded.bytes = vec![0xff].into();
+        encoded.version = Version::of(&encoded.bytes);
+    }
+}
+
+on_both_drivers! {
+    fn a_bad_resource_keeps_its_previous_version_and_the_rest_applies(driver) {
+        let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
+        let ports = Ports::free(2);
+        let controller = controller();
+        let base = gateway(driver)
+            .inspected()
+            .listener("other")
+            .backend("old", &[old.address()])
+            .backend("new", &[new.address()])
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        // Both backends stay in use.
+        let always = |backend: &str| {
+            format!("{{matches: [{{path: {{value: /{backend}}}}}], backendRefs: [{{@{backend}}}]}}")
+        };
+        let rules = |backend: &str| {
+            let rule = format!("{{backendRefs: [{{@{backend}}}]}}");
+            let rules = base.clone().rule(&rule).rule_of("other", &rule);
+            rules.rule_of("other", &always("old")).rule_of("other", &always("new"))
+        };
+        controller.publish(&rules("old"), &ports);
+        let gateway = base.start_with("", &ports);
+        controller.publish_with(&rules("new"), &ports, |it| spoil(it, "HTTPRoute/default/route-0"));
+        gateway.waits_for_applied(2);
+        let answers = [0, 1].map(|listener| {
+            let address = gateway.address_of(listener);
+            crate::support::client(address).gets("/").expects(200).text()
+        });
+        assert_eq!(answers, ["old", "new"]);
+
+        controller.waits_until(|seen| !seen.refused.is_empty());
+        let refused = controller.seen().refused.clone();
+        let [refusal] = &*refused else {
+            panic!("one was bad: {refused:?}");
+        };
+        assert_eq!(refusal.key.kind, Kind::Route);
+        assert!(refusal.key.key.starts_with("HTTPRoute/default/route-0/"), "{refusal:?}");
+        assert!(refusal.text.contains("no Route message"), "{refusal:?}");
+        let routes = type_state(&gateway, "routes");
+        assert_eq!(routes["nacks"], 1, "{routes}");
+        let told = routes["refused"].as_str().expect("it is refused");
+        assert!(told.contains("HTTPRoute/default/route-0/"), "{told}");
+        assert_eq!(source(&gateway)["problems"], 1);
+
+        controller.publish(&rules("new"), &ports);
+        gateway.waits_for_applied(3);
+        assert_eq!(gateway.client().gets("/").expects(200).text(), "new");
+        controller.waits_until(|seen| seen.accepted_of(Kind::Route) == 2);
+        assert!(type_state(&gateway, "routes")["refused"].is_null());
+    }
+}
+
+#[test]
+fn a_first_configuration_that_is_partly_refused_makes_ready() {
+    let origin = origin();
+    let ports = Ports::free(2);
+    let controller = controller();
+    let base = gateway(Driver::Auto)
+        .inspected()
+        .listener("other")
+        .routes_to(&origin)
+        .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+    controller.publish_with(&base, &ports, |it| spoil(it, "Gateway/default/gw/other"));
+    let gateway = base.start_with("", &ports);
+    gateway.client().gets("/").expects(200);
+    controller.waits_until(|seen| !seen.refused.is_empty());
+    assert!(is_ready(&gateway), "{}", gateway.log());
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_is_refused() {
+    let pair = crate::support::pki::authority("a").server(&["localhost"]);
+    let ports = Ports::free(2);
+    let controller = controller();
+    let base = gateway(Driver::Auto)
+        .https("secure", None, &[&pair])
+        .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+    // The key of another certificate is a well-formed message.
+    let other = crate::support::pki::authority("b").server(&["localhost"]);
+    let chain = pair.der();
+    let key = other.key();
+    controller.publish_with(&base, &ports, |encoded| {
+        if &*encoded.key.key == "Gateway/default/gw/secure" {
+            let resource = xds::decode::resource(Kind::Listener, &encoded.bytes);
+            let Ok(xds::model::Resource::Listener(listener)) = resource else {
+                panic!("it is a listener");
+            };
+            let mut listener = (*listener).clone();
+            let xds::model::ListenerProtocol::Https(server) = &mut listener.protocol else {
+                panic!("of HTTPS");
+            };
+            server.certificates = vec![xds::model::Certificate {
+                chain: vec![xds::model::Der::new(&chain)],
+                key: xds::model::PrivateKey::new(key.secret_der()),
+            }];
+            *encoded = Encoded::new(&listener.into());
+        }
+    });
+    let gateway = base.start_with("", &ports);
+    controller.waits_until(|seen| !seen.refused.is_empty());
+    let refusal = controller.seen().refused[0].clone();
+    assert_eq!(
+        &*refusal.key.key, "Gateway/default/gw/secure",
+        "{refusal:?}"
+    );
+    gateway.client().gets("/").expects(404);
+}
+
+#[test]
+fn a_port_that_another_process_has_is_refused_until_it_is_free() {
+    let origin = origin();
+    let ports = Ports::free(2);
+    let controller = controller();
+    let base = gateway(Driver::Auto)
+        .inspected()
+        .listener("other")
+        .routes_to(&origin)
+        .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+    let taken = TcpListener::bind(("0.0.0.0", ports[1])).expect("our own port");
+    controller.publish(&base, &ports);
+    let gateway = base.start_with("", &ports);
+    gateway.client().gets("/").expects(200);
+    controller.waits_until(|seen| !seen.refused.is_empty());
+    let refusal = controller.seen().refused[0].clone();
+    assert_eq!(
+        &*refusal.key.key,
+        &*format!("tcp/{}/default/gw", ports[1]),
+        "{refusal:?}"
+    );
+    assert!(
+        refusal.text.contains("another process has the port"),
+        "{refusal:?}"
+    );
+    drop(taken);
+    // It tells by a stream that begins with everything but this.
+    controller.waits_until(|seen| seen.accepted_of(Kind::Bind) == 1);
+    assert!(type_state(&gateway, "binds")["refused"].is_null());
+}

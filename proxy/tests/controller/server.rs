@@ -1,0 +1,360 @@
+//! A controller in a thread of the test: what it publishes comes from Gateway API YAML, as the real
+//! one's does.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use bytes::Buf as _;
+use prost::Message as _;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::body::Body;
+use tonic::codegen::http;
+use tonic::server::Grpc;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Response, Status, Streaming};
+use tower::service_fn;
+use translate::admit::{self, Source};
+use translate::{Options, Store};
+use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, Publication, Refusal, Session, Views};
+use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use xds::model::{Kind, ObjectName, ResourceKey};
+use xds_grpc::{METHOD, Prost};
+
+use crate::support::pki::Credential;
+use crate::support::{GatewayBuilder, PATIENCE, Ports};
+
+/// A controller, running or not, at an address that stays.
+pub(crate) struct Controller {
+    shared: Arc<Shared>,
+    port: Ports,
+    scheme: &'static str,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+#[derive(Default)]
+struct Shared {
+    published: Mutex<Published>,
+    news: watch::Sender<()>,
+    /// The token that it accepts; any, or none, unless said.
+    token: Mutex<Option<String>>,
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Published {
+    views: Views,
+    resources: BTreeMap<ResourceKey, Arc<Encoded>>,
+}
+
+/// What came of its streams.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// What proxies call themselves, by stream.
+    pub(crate) nodes: Vec<String>,
+    /// Names of resources that were sent, `-` before those that were removed.
+    pub(crate) sent: Vec<String>,
+    /// The types of responses that were accepted.
+    pub(crate) accepted: Vec<Kind>,
+    /// What was refused.
+    pub(crate) refused: Vec<Refusal>,
+    /// Streams that were turned away.
+    pub(crate) denied: usize,
+}
+
+impl Seen {
+    /// How many responses of a type were accepted.
+    pub(crate) fn accepted_of(&self, kind: Kind) -> usize {
+        self.accepted.iter().filter(|it| **it == kind).count()
+    }
+}
+
+/// A controller that is running, in the clear.
+pub(crate) fn controller() -> Controller {
+    let mut controller = Controller::new("http");
+    controller.start(None);
+    controller
+}
+
+/// One that is running and shows this.
+pub(crate) fn secure_controller(shows: &Credential) -> Controller {
+    let mut controller = Controller::new("https");
+    controller.start(Some(shows));
+    controller
+}
+
+impl Controller {
+    fn new(scheme: &'static str) -> Self {
+        Self {
+            shared: Arc::default(),
+            port: Ports::free(1),
+            scheme,
+            running: None,
+        }
+    }
+
+    /// Its URL.
+    pub(crate) fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", self.scheme, self.port[0])
+    }
+
+    /// Starts again, as another process that publishes the same.
+    pub(crate) fn start(&mut self, shows: Option<&Credential>) {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port[0]));
+        let listener = TcpListener::bind(address).expect("our own port");
+        listener.set_nonblocking(true).expect("a socket of ours");
+        let mut server = Server::builder();
+        if let Some(shows) = shows {
+            let identity = Identity::from_pem(shows.pem(), shows.key_pem());
+            let tls = ServerTlsConfig::new().identity(identity);
+            server = server.tls_config(tls).expect("a sound configuration");
+        }
+        {
+            let mut published = self.shared.published();
+            published.views = Views::default();
+            let all = published.resources.clone().into_iter();
+            let all: Vec<_> = all.map(|(key, encoded)| (key, Some(encoded))).collect();
+            if !all.is_empty() {
+                published.publish(all);
+            }
+        }
+        let shared = Arc::clone(&self.shared);
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.expect("a runtime").block_on(async {
+                let listener =
+                    tokio::net::TcpListener::from_std(listener).expect("a socket of ours");
+                let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+                let service = service_fn(move |call| serve(call, Arc::clone(&shared)));
+                tokio::select! {
+                    ended = server.serve_with_incoming(service, incoming) => ended.expect("no failure"),
+                    _ = stopped => {}
+                }
+            });
+        });
+        self.running = Some((stop, thread));
+    }
+
+    /// Ends at once, with all of its connections.
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, thread)) = self.running.take() {
+            let _ = stop.send(());
+            let _ = thread.join();
+        }
+    }
+
+    /// Accepts this token alone from now on.
+    pub(crate) fn accepts(&self, token: &str) {
+        let mut accepted = self.shared.token.lock().expect("no holder panics");
+        *accepted = Some(token.to_owned());
+    }
+
+    /// Publishes what a gateway's YAML says with listeners on these ports, and nothing else.
+    pub(crate) fn publish(&self, builder: &GatewayBuilder, ports: &[u16]) {
+        self.publish_with(builder, ports, |_| {});
+    }
+
+    /// The same, some of it spoiled.
+    pub(crate) fn publish_with(
+        &self,
+        builder: &GatewayBuilder,
+        ports: &[u16],
+        spoil: impl Fn(&mut Encoded),
+    ) {
+        let new: BTreeMap<_, _> = resources(&builder.yaml(ports), spoil);
+        let mut published = self.shared.published();
+        let gone = published
+            .resources
+            .keys()
+            .filter(|key| !new.contains_key(key));
+        let gone = gone.map(|key| (key.clone(), None));
+        let there = new
+            .iter()
+            .map(|(key, it)| (key.clone(), Some(Arc::clone(it))));
+        let changes: Vec<_> = gone.chain(there).collect();
+        published.publish(changes);
+        published.resources = new;
+        drop(published);
+        self.shared.news.send_replace(());
+    }
+
+    /// What it has seen so far.
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.shared.seen()
+    }
+
+    /// Waits until it has seen this.
+    #[track_caller]
+    pub(crate) fn waits_until(&self, is: impl Fn(&Seen) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = self.shared.seen();
+        while !is(&seen) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "not seen: {seen:?}");
+            let waited = self.shared.changed.wait_timeout(seen, left);
+            (seen, _) = waited.expect("no holder panics");
+        }
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Published {
+    fn publish(&mut self, resources: Vec<(ResourceKey, Option<Arc<Encoded>>)>) {
+        let member = |(key, encoded): &(ResourceKey, Option<_>)| {
+            let member = if encoded.is_some() {
+                Member::Joined
+            } else {
+                Member::Left
+            };
+            (gateway(), key.clone(), member)
+        };
+        let members = resources.iter().map(member).collect();
+        self.views.publish(Publication { resources, members });
+    }
+}
+
+impl Shared {
+    fn published(&self) -> MutexGuard<'_, Published> {
+        self.published.lock().expect("no holder panics")
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().expect("no holder panics")
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seen());
+        self.changed.notify_all();
+    }
+
+    fn is_accepted(&self, request: &Request<Streaming<DeltaDiscoveryRequest>>) -> bool {
+        let given = request.metadata().get("authorization");
+        let given = given.and_then(|value| value.to_str().ok());
+        let accepted = self.token.lock().expect("no holder panics");
+        let Some(accepted) = &*accepted else {
+            return true;
+        };
+        given == Some(&format!("Bearer {accepted}"))
+    }
+}
+
+/// The Gateway of [`GatewayBuilder`].
+fn gateway() -> ObjectName {
+    ObjectName::new("default", "gw")
+}
+
+fn resources(yaml: &str, spoil: impl Fn(&mut Encoded)) -> BTreeMap<ResourceKey, Arc<Encoded>> {
+    let sources = [Source::from_bytes("test.yaml", yaml.as_bytes().to_vec())];
+    let admitted = admit::admit(&sources);
+    assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
+    let objects = admitted.objects.into_iter().map(|(object, _)| object);
+    let store: Store = objects.collect();
+    let model = translate::translate(&store, &Options::machine()).model;
+    let encoded = model.resources().map(|resource| {
+        let mut encoded = Encoded::new(&resource);
+        spoil(&mut encoded);
+        (encoded.key.clone(), Arc::new(encoded))
+    });
+    encoded.collect()
+}
+
+type Responses = UnboundedReceiverStream<Result<DeltaDiscoveryResponse, Status>>;
+
+async fn serve(
+    call: http::Request<Body>,
+    shared: Arc<Shared>,
+) -> Result<http::Response<Body>, Infallible> {
+    assert_eq!(call.uri().path(), METHOD);
+    let codec = Prost::<DeltaDiscoveryResponse, DeltaDiscoveryRequest>::default();
+    let stream = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { begin(request, shared) }
+    });
+    Ok(Grpc::new(codec).streaming(stream, call).await)
+}
+
+fn begin(
+    request: Request<Streaming<DeltaDiscoveryRequest>>,
+    shared: Arc<Shared>,
+) -> Result<Response<Responses>, Status> {
+    if !shared.is_accepted(&request) {
+        shared.note(|seen| seen.denied += 1);
+        return Err(Status::unauthenticated("the token has expired"));
+    }
+    let (responses, sent) = unbounded_channel();
+    tokio::spawn(follow(request.into_inner(), responses, shared));
+    Ok(Response::new(UnboundedReceiverStream::new(sent)))
+}
+
+/// Follows a stream to its end.
+async fn follow(
+    mut requests: Streaming<DeltaDiscoveryRequest>,
+    responses: UnboundedSender<Result<DeltaDiscoveryResponse, Status>>,
+    shared: Arc<Shared>,
+) {
+    let mut news = shared.news.subscribe();
+    let mut session = Session::begin(&mut shared.published().views, gateway());
+    let mut is_named = false;
+    loop {
+        let next = session.poll(&mut shared.published().views, Instant::now());
+        let until = match next {
+            Poll::Send(batch) => {
+                for response in batch.iter().map(decoded) {
+                    shared.note(|seen| seen.sent.extend(names(&response)));
+                    let _ = responses.send(Ok(response));
+                }
+                continue;
+            }
+            Poll::Wait(until) => until.unwrap_or_else(|| Instant::now() + PATIENCE),
+            Poll::Resynchronise => break,
+        };
+        let request = tokio::select! {
+            request = requests.message() => request,
+            _ = news.changed() => continue,
+            () = tokio::time::sleep_until(until.into()) => continue,
+        };
+        let Ok(Some(request)) = request else {
+            break;
+        };
+        let answered = session.receive(&request, Instant::now());
+        let answered = answered.expect("one of our types");
+        shared.note(|seen| {
+            if !std::mem::replace(&mut is_named, true) {
+                seen.nodes.extend(request.node.map(|node| node.id));
+            }
+            match answered {
+                Answered::Nothing => {}
+                Answered::Accepted => seen.accepted.extend(Kind::from_type_url(&request.type_url)),
+                Answered::Refused(refused) => seen.refused.extend(refused),
+            }
+        });
+    }
+    session.end(&mut shared.published().views);
+}
+
+fn decoded(outgoing: &Outgoing) -> DeltaDiscoveryResponse {
+    let bytes = outgoing.body.clone().chain(outgoing.tail.clone());
+    DeltaDiscoveryResponse::decode(bytes).expect("it is a response")
+}
+
+fn names(response: &DeltaDiscoveryResponse) -> Vec<String> {
+    let removed = response.removed_resources.iter();
+    let removed = removed.map(|name| format!("-{name}"));
+    let resources = response.resources.iter();
+    resources.map(|it| it.name.clone()).chain(removed).collect()
+}
