@@ -1,8 +1,8 @@
 //! Which replica is the leader: by a Lease in the controller's namespace.
 //!
-//! A replica that holds the Lease renews it every [`RETRY`]. Whoever sees it unchanged for
-//! [`DURATION`], by its own clock, takes it; so no two clocks are compared. A leader that could not
-//! renew it for [`DEADLINE`] stops being one before anybody else can take it. A write carries the
+//! A replica that holds the Lease renews it every `RETRY`. Whoever sees it unchanged for
+//! `DURATION`, by its own clock, takes it; so no two clocks are compared. A leader that could not
+//! renew it for `DEADLINE` stops being one before anybody else can take it. A write carries the
 //! resource version that was read, so of two that take it at once one fails.
 
 use std::time::Duration;

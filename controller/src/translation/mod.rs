@@ -1,7 +1,7 @@
 //! From changes of objects to what is published: one task, which owns the translator.
 //!
 //! A change is translated at once while it is quiet. While changes keep coming they are gathered
-//! ([`pace`]), so that the time spent on them is bounded whatever their number. Nothing is handed out
+//! (`pace`), so that the time spent on them is bounded whatever their number. Nothing is handed out
 //! before every watch has told all objects: half of a configuration would be a wrong one.
 
 mod intake;
