@@ -72,6 +72,7 @@ fn up_clears_what_a_crash_left() {
         // It may have ended with another one.
         let _ = kill_process(pid, Signal::KILL);
     }
+    cluster.has_no_processes();
     cluster.succeeds(&["up"]);
     cluster.succeeds(&["exec", "--", "kubectl", "get", "nodes"]);
     cluster.succeeds(&["down"]);
@@ -282,10 +283,8 @@ impl Cluster {
         pids.filter_map(Pid::from_raw).collect()
     }
 
-    /// No process, mount, network namespace, cgroup or file is there.
-    fn is_gone(&self) {
-        let mark = format!("e2e-{}", self.name);
-        // Init takes its time to reap those that have ended.
+    /// All processes end soon: init takes its time to reap them.
+    fn has_no_processes(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.processes().is_empty() {
             assert!(
@@ -295,6 +294,12 @@ impl Cluster {
             );
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// No process, mount, network namespace, cgroup or file is there.
+    fn is_gone(&self) {
+        let mark = format!("e2e-{}", self.name);
+        self.has_no_processes();
         let folder = self.home().join("clusters").join(&self.name);
         assert!(!folder.exists(), "{} is left", folder.display());
         let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
