@@ -324,6 +324,11 @@ pub const CLEARLY_BETTER: f64 = 2.0;
 /// One choice in so many goes to the endpoint drawn first, if that is idle: 32, so that one that was
 /// slow once is asked again.
 pub const PROBE_ONE_IN: u32 = 32;
+/// Bytes of a message in a call of gRPC that a shard makes itself: 4 MiB, as servers of gRPC have
+/// it by default.
+pub const CALL_MESSAGE_BYTES: usize = 4096 * KIB;
+/// Endpoints that such a call is tried at where nobody answers: 3.
+pub const CALL_TRIES: usize = 3;
 /// When an endpoint is put aside: 5 failures in a row, 30 s times the number of times, at most
 /// 5 min, at most half of a service.
 pub const EJECTION: model::Ejection = model::Ejection {

@@ -35,6 +35,19 @@ pub fn parse_timeout(value: &[u8]) -> Option<Duration> {
     })
 }
 
+/// Appends the value of a `grpc-timeout`: milliseconds where eight digits have room for them, else
+/// seconds.
+pub fn write_timeout(timeout: Duration, out: &mut Vec<u8>) {
+    const MOST: u128 = 99_999_999;
+    let (count, unit) = match timeout.as_millis() {
+        millis @ 0..=MOST => (millis, b'm'),
+        _ => (u128::from(timeout.as_secs()).min(MOST), b'S'),
+    };
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    out.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
+    out.push(unit);
+}
+
 /// Takes the value of a `grpc-status`.
 #[must_use]
 pub fn parse_status(value: &[u8]) -> Option<u32> {
@@ -65,7 +78,7 @@ const CONTENT_TYPE: &[u8] = b"application/grpc";
 mod tests {
     use std::time::Duration;
 
-    use super::{is_grpc, parse_timeout, status_of_trailers, write_failure};
+    use super::{is_grpc, parse_timeout, status_of_trailers, write_failure, write_timeout};
 
     #[test]
     fn tells_grpc_from_its_neighbours() {
@@ -98,6 +111,20 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse_timeout(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_reads_back() {
+        for timeout in [
+            Duration::ZERO,
+            Duration::from_millis(250),
+            Duration::from_hours(27),
+            Duration::from_hours(24_000),
+        ] {
+            let mut value = Vec::new();
+            write_timeout(timeout, &mut value);
+            assert_eq!(parse_timeout(&value), Some(timeout));
         }
     }
 

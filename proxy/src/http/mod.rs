@@ -16,6 +16,7 @@ pub mod ascii;
 pub mod authority;
 pub mod grammar;
 pub mod grpc;
+pub mod grpc_message;
 pub mod h1;
 pub mod h2;
 pub mod head;

@@ -55,7 +55,7 @@ impl UpstreamTls {
         shards: NonZeroU32,
     ) -> Result<Self, TlsError> {
         let provider = super::provider();
-        let verifier = Verifier {
+        let verifier = Arc::new(Verifier {
             roots,
             named: match &client.roots {
                 Roots::System => Vec::new(),
@@ -65,12 +65,35 @@ impl UpstreamTls {
                 [] => vec![Identity::Dns(client.server_name.clone())],
                 identities => identities.to_vec(),
             },
-            provider: Arc::clone(&provider),
-        };
+            provider,
+        });
+        Self::trusting(verifier, &client.server_name, certificate, shards)
+    }
+
+    /// TLS that takes whatever certificate it is shown.
+    ///
+    /// # Errors
+    /// The certificate to show is unusable.
+    pub(crate) fn unverified(
+        server_name: &Hostname,
+        certificate: Option<&Certificate>,
+        shards: NonZeroU32,
+    ) -> Result<Self, TlsError> {
+        let verifier = Arc::new(Unverified(super::provider()));
+        Self::trusting(verifier, server_name, certificate, shards)
+    }
+
+    fn trusting(
+        verifier: Arc<dyn ServerCertVerifier>,
+        server_name: &Hostname,
+        certificate: Option<&Certificate>,
+        shards: NonZeroU32,
+    ) -> Result<Self, TlsError> {
+        let provider = super::provider();
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
+            .with_custom_certificate_verifier(verifier);
         let config = match certificate {
             None => builder.with_no_client_auth(),
             Some(certificate) => {
@@ -79,7 +102,7 @@ impl UpstreamTls {
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
             }
         };
-        let server_name = ServerName::try_from(client.server_name.as_str().to_owned())
+        let server_name = ServerName::try_from(server_name.as_str().to_owned())
             .map_err(|error| Error::General(error.to_string()))?;
         Ok(Self {
             server_name,
@@ -227,6 +250,47 @@ impl ServerCertVerifier for Verifier {
         self.provider
             .signature_verification_algorithms
             .supported_schemes()
+    }
+}
+
+/// Believes any certificate, and whoever shows it has its key.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -44,7 +44,7 @@ fn provider() -> Arc<CryptoProvider> {
 #[cfg(test)]
 #[expect(dead_code, reason = "the wire tests use the rest")]
 #[path = "../../tests/support/pki.rs"]
-mod pki;
+pub(crate) mod pki;
 #[cfg(test)]
 mod sample;
 #[cfg(test)]

@@ -1,9 +1,18 @@
 //! Choosing where a request goes: endpoints, their health, retries, sessions.
 //!
 //! `balance`, `health`, `retry`, `tries` and `session` are arithmetic on a shard's own state, with time
-//! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections.
+//! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections. A `call` is one
+//! of gRPC that a shard makes itself.
 
 pub mod balance;
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "authorization services and endpoint pickers are called with it next"
+    )
+)]
+pub(crate) mod call;
 pub(crate) mod connect;
 pub(crate) mod h2;
 pub mod health;

@@ -74,6 +74,10 @@ pub(super) fn backend_tls(place: &Place<'_>, message: proto::BackendTls) -> Opti
         Some(backend_tls::Kind::Verified(message)) => {
             tls_client(&place.field("verified"), message).map(BackendTls::Verified)
         }
+        Some(backend_tls::Kind::Unverified(name)) => {
+            let server_name = exact_hostname(&place.field("unverified"), &name);
+            server_name.map(|server_name| BackendTls::Unverified { server_name })
+        }
         Some(backend_tls::Kind::Invalid(proto::Unit {})) => Some(BackendTls::Invalid),
         None => place.no_choice(),
     }

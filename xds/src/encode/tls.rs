@@ -56,6 +56,9 @@ impl From<&BackendTls> for proto::BackendTls {
     fn from(tls: &BackendTls) -> Self {
         let kind = match tls {
             BackendTls::Verified(client) => backend_tls::Kind::Verified(client.into()),
+            BackendTls::Unverified { server_name } => {
+                backend_tls::Kind::Unverified(server_name.to_string())
+            }
             BackendTls::Invalid => backend_tls::Kind::Invalid(proto::Unit {}),
         };
         Self { kind: Some(kind) }

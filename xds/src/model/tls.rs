@@ -144,6 +144,12 @@ pub enum TlsVersion {
 pub enum BackendTls {
     /// What the backend must show.
     Verified(TlsClient),
+    /// Whatever certificate the backend shows will do. No user can ask for this: it is how endpoint
+    /// pickers of the Inference Extension are reached, whose certificates nobody vouches for.
+    Unverified {
+        /// The SNI: one exact name.
+        server_name: Hostname,
+    },
     /// TLS was asked for in a way that cannot be carried out: requests fail, never in plain text.
     Invalid,
 }

@@ -43,6 +43,7 @@ fn client_auth() -> impl Strategy<Value = ClientAuth> {
 pub(super) fn backend_tls() -> impl Strategy<Value = BackendTls> {
     prop_oneof![
         3 => tls_client().prop_map(BackendTls::Verified),
+        1 => exact_hostname().prop_map(|server_name| BackendTls::Unverified { server_name }),
         1 => Just(BackendTls::Invalid),
     ]
 }

@@ -62,6 +62,11 @@ pub enum BackendTls {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roots: Vec<String>,
     },
+    /// Whatever certificate the backend shows will do.
+    Unverified {
+        /// The SNI.
+        server_name: String,
+    },
     /// The configuration is invalid: requests fail.
     Invalid,
 }
@@ -70,6 +75,10 @@ impl From<&model::BackendTls> for BackendTls {
     fn from(tls: &model::BackendTls) -> Self {
         let client = match tls {
             model::BackendTls::Verified(client) => client,
+            model::BackendTls::Unverified { server_name } => {
+                let server_name = server_name.to_string();
+                return Self::Unverified { server_name };
+            }
             model::BackendTls::Invalid => return Self::Invalid,
         };
         let identity = |identity: &model::Identity| match identity {

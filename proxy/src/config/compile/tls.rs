@@ -37,7 +37,7 @@ const UNUSABLE: SettingsId = SettingsId(0);
 /// What TLS towards a backend was made of, and what came of it.
 #[derive(Debug)]
 struct Backend {
-    client: TlsClient,
+    tls: BackendTls,
     certificate: Option<Certificate>,
     id: SettingsId,
     made: Arc<UpstreamTls>,
@@ -87,16 +87,19 @@ impl TlsCompiler {
         certificate: Option<&Certificate>,
         shards: NonZeroU32,
     ) -> (Option<SettingsId>, Protection) {
-        let BackendTls::Verified(client) = tls else {
-            return (Some(UNUSABLE), Protection::Unusable);
-        };
         if let Some(known) = self.backends.get(name)
-            && known.client == *client
+            && known.tls == *tls
             && known.certificate.as_ref() == certificate
         {
             return (Some(known.id), Protection::Tls(Arc::clone(&known.made)));
         }
-        let made = self.make_upstream(client, certificate, shards);
+        let made = match tls {
+            BackendTls::Verified(client) => self.make_upstream(client, certificate, shards),
+            BackendTls::Unverified { server_name } => {
+                UpstreamTls::unverified(server_name, certificate, shards)
+            }
+            BackendTls::Invalid => return (Some(UNUSABLE), Protection::Unusable),
+        };
         let made = match made {
             Ok(made) => Arc::new(made),
             Err(error) => {
@@ -108,7 +111,7 @@ impl TlsCompiler {
         self.settings += 1;
         let id = SettingsId(self.settings);
         let backend = Backend {
-            client: client.clone(),
+            tls: tls.clone(),
             certificate: certificate.cloned(),
             id,
             made: Arc::clone(&made),

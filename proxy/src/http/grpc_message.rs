@@ -1,0 +1,159 @@
+//! Messages of gRPC between their bytes and their types: each has a flag and its length in front
+//! (gRPC over HTTP/2, `Length-Prefixed-Message`).
+
+use prost::Message;
+use thiserror::Error;
+
+/// Why bytes are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum MessageError {
+    /// We say of no coding that we understand it.
+    #[error("compressed, which was not asked for")]
+    Compressed,
+    /// It announces more bytes than are taken.
+    #[error("too large")]
+    TooLarge,
+    /// It is not a message of its type.
+    #[error("malformed")]
+    Malformed,
+    /// The bytes end in the middle of it.
+    #[error("cut short")]
+    CutShort,
+}
+
+/// Appends a message; one that is too large for its length field, as nothing is that a request
+/// can lead to, is left out.
+pub fn write(message: &impl Message, out: &mut Vec<u8>) {
+    let Ok(length) = u32::try_from(message.encoded_len()) else {
+        debug_assert!(false, "a message of 4 GiB");
+        return;
+    };
+    out.push(0);
+    out.extend_from_slice(&length.to_be_bytes());
+    // A `Vec` has room for everything.
+    let _ = message.encode(out);
+}
+
+/// Bytes that came, until the messages in them are complete.
+#[derive(Debug)]
+pub struct Assembler {
+    bytes: Vec<u8>,
+    /// Bytes in front that were taken.
+    taken: usize,
+    /// Bytes that a message may have.
+    most: usize,
+}
+
+impl Assembler {
+    /// For messages of at most so many bytes.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            taken: 0,
+            most,
+        }
+    }
+
+    /// Takes bytes in, as they come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next message, once it is complete.
+    ///
+    /// # Errors
+    /// What came is none; nothing behind it is one either.
+    pub fn take<M: Message + Default>(&mut self) -> Result<Option<M>, MessageError> {
+        let rest = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((&[flag, ref length @ ..], rest)) = rest.split_first_chunk::<PREFIX_BYTES>()
+        else {
+            return Ok(None);
+        };
+        if flag != 0 {
+            return Err(MessageError::Compressed);
+        }
+        let length = u32::from_be_bytes(*length) as usize;
+        if length > self.most {
+            return Err(MessageError::TooLarge);
+        }
+        let Some(message) = rest.get(..length) else {
+            return Ok(None);
+        };
+        let message = M::decode(message).map_err(|_| MessageError::Malformed)?;
+        self.taken = self
+            .taken
+            .saturating_add(PREFIX_BYTES)
+            .saturating_add(length);
+        Ok(Some(message))
+    }
+
+    /// Takes note that no more bytes come.
+    ///
+    /// # Errors
+    /// They end in the middle of a message.
+    pub fn end(&self) -> Result<(), MessageError> {
+        if self.taken < self.bytes.len() {
+            return Err(MessageError::CutShort);
+        }
+        Ok(())
+    }
+}
+
+/// A flag and four bytes of length.
+const PREFIX_BYTES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::{Assembler, MessageError, write};
+
+    fn messages(texts: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for text in texts {
+            write(&(*text).to_owned(), &mut out);
+        }
+        out
+    }
+
+    #[test]
+    fn messages_arrive_however_they_are_cut() {
+        let texts = ["", "one", "two and more"];
+        let bytes = messages(&texts);
+        for size in 1..=bytes.len() {
+            let mut assembler = Assembler::new(64);
+            let mut found: Vec<String> = Vec::new();
+            for piece in bytes.chunks(size) {
+                assembler.push(piece);
+                while let Some(text) = assembler.take().expect("well formed") {
+                    found.push(text);
+                }
+            }
+            assert_eq!(found, texts, "in pieces of {size}");
+            assert_eq!(assembler.end(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let take = |bytes: &[u8]| {
+            let mut assembler = Assembler::new(8);
+            assembler.push(bytes);
+            assembler.take::<String>()
+        };
+        assert_eq!(take(&[1, 0, 0, 0, 0]), Err(MessageError::Compressed));
+        assert_eq!(take(&[0, 0, 0, 0, 9]), Err(MessageError::TooLarge));
+        assert_eq!(take(&[0, 0, 0, 0, 1, 0xff]), Err(MessageError::Malformed));
+        assert_eq!(take(&[0, 0, 0, 0]), Ok(None), "not all of it has come");
+    }
+
+    #[test]
+    fn a_message_that_breaks_off_is_noticed() {
+        let mut assembler = Assembler::new(64);
+        let bytes = messages(&["one"]);
+        assembler.push(&bytes[..bytes.len() - 1]);
+        assert_eq!(assembler.take::<String>(), Ok(None));
+        assert_eq!(assembler.end(), Err(MessageError::CutShort));
+    }
+}

@@ -1,0 +1,403 @@
+//! A call of gRPC that a shard makes itself: to an authorization service, to an endpoint picker.
+//!
+//! It goes out as one stream over the shard's own HTTP/2 connections ([`super::h2`]), chosen,
+//! pooled and judged like those of requests: nobody else's runtime, no thread and no second hop.
+//! [`unary`] is a question and its answer. A [`Call`] streams both ways: [`Call::send`] and
+//! [`Answers::next`] may wait at the same time, in one task. Whoever drops a call cancels it.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE, USER_AGENT};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use prost::Message;
+use thiserror::Error;
+
+use super::Upstreams;
+use super::connect;
+use super::health::{Booking, Outcome};
+use super::pool::Connection;
+use crate::config::{Cluster, Endpoint, Protection, Protocol};
+use crate::failure::{self, Failure, FailureKind};
+use crate::http::grpc;
+use crate::http::grpc_message::{self, Assembler, MessageError};
+use crate::http2::stream::{Head, Reads, Stream};
+use crate::limits::{CALL_MESSAGE_BYTES, CALL_TRIES};
+use crate::memory::{Buffer, BufferPool};
+use crate::shard::deadline::Expiry;
+
+/// Why a call came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(crate) enum CallError {
+    /// No endpoint could be reached; none has seen it.
+    #[error("not reached: {0}")]
+    Unreached(Failure),
+    /// It ended with this status of gRPC, which is not that of success.
+    #[error("ended with gRPC status {0}")]
+    Status(u32),
+    /// It took too long.
+    #[error("took too long")]
+    TooLate,
+    /// The endpoint broke off, or ended the call before it had answered.
+    #[error("broken off")]
+    Broken,
+    /// The answer is not gRPC.
+    #[error("no answer of gRPC: {0}")]
+    NoGrpc(&'static str),
+    /// A message of the answer is none.
+    #[error("a message of the answer is {0}")]
+    Message(#[from] MessageError),
+}
+
+/// Whether more messages of ours follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum More {
+    /// Some may.
+    Follow,
+    /// That was the last one.
+    No,
+}
+
+/// A call under way: our side of it.
+pub(crate) struct Call<'a> {
+    upstreams: &'a Upstreams,
+    cluster: &'a Cluster,
+    endpoint: &'a Endpoint,
+    booking: Booking,
+    connection: Connection,
+    begun: Instant,
+}
+
+/// What comes back.
+pub(crate) struct Answers {
+    pool: Rc<BufferPool>,
+    buffer: Buffer,
+    assembler: Assembler,
+    state: State,
+}
+
+/// How much of an answer has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Not even its head.
+    Asked,
+    /// Messages come.
+    Open,
+    /// All of it.
+    Ended,
+}
+
+/// Asks once, and waits for the one answer, for `timeout` at most.
+///
+/// # Errors
+/// There is none.
+pub(crate) async fn unary<A: Message + Default>(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    method: &'static str,
+    question: &impl Message,
+    timeout: Duration,
+) -> Result<A, CallError> {
+    let until = Instant::now() + timeout;
+    let mut tried_again = false;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let (call, mut answers) = Call::begin(upstreams, cluster, method, left, Some(left)).await?;
+        let used = call.connection.used;
+        call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
+        let answer = match call.send(question, More::No).await {
+            // Whoever stopped reading may have answered before.
+            Ok(()) | Err(CallError::Broken) => answers.only(&call).await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            // The endpoint had closed the connection while that was idle.
+            Err(CallError::Broken)
+                if used
+                    && answers.state == State::Asked
+                    && !std::mem::replace(&mut tried_again, true) => {}
+            answer => return answer,
+        }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Begins a call of `method` (`/package.Service/Method`) at one of the endpoints of a cluster, at
+    /// another one where nobody is there; on a connection that is had in `timeout` at most.
+    ///
+    /// # Errors
+    /// [`CallError::Unreached`].
+    pub(crate) async fn open(
+        upstreams: &'a Upstreams,
+        cluster: &'a Cluster,
+        method: &'static str,
+        timeout: Duration,
+    ) -> Result<(Self, Answers), CallError> {
+        Self::begin(upstreams, cluster, method, timeout, None).await
+    }
+
+    /// As [`Call::open`]; tells the endpoint that it is over after `promised`.
+    async fn begin(
+        upstreams: &'a Upstreams,
+        cluster: &'a Cluster,
+        method: &'static str,
+        timeout: Duration,
+        promised: Option<Duration>,
+    ) -> Result<(Self, Answers), CallError> {
+        let until = Instant::now() + timeout;
+        let mut tried = Vec::new();
+        let (endpoint, booking, begun, connection) = loop {
+            let begun = Instant::now();
+            let states = &upstreams.endpoints;
+            let shard = &upstreams.shard;
+            let chosen = shard.with_rng(|rng| states.choose(&cluster.set, &tried, begun, rng));
+            let endpoint = chosen.and_then(|id| cluster.endpoint(id));
+            let endpoint = endpoint.ok_or(CallError::Unreached(FailureKind::NoEndpoint.into()))?;
+            tried.push(endpoint.id);
+            let booking = states.start(&cluster.set, endpoint.id);
+            let left = Some(until.saturating_duration_since(begun));
+            let wanted = (Protocol::Http2, None);
+            match connect::open(upstreams, cluster, endpoint, wanted, left).await {
+                Ok(connection) => break (endpoint, booking, begun, connection),
+                Err(failure) => {
+                    if let Some(outcome) = Outcome::failed(failure.kind) {
+                        booking.judge(states, &cluster.set, outcome, Instant::now());
+                    }
+                    let again = failure.kind.retry() == failure::Retry::Safe
+                        && tried.len() < CALL_TRIES.min(cluster.set.serving().len())
+                        && Instant::now() < until;
+                    if !again {
+                        return Err(CallError::Unreached(failure));
+                    }
+                }
+            }
+        };
+        let stream = connection.stream.as_h2();
+        let stream = stream.expect("what is opened for HTTP/2 is a stream of it");
+        let head = head(cluster, endpoint, method, promised);
+        stream.put_request(head.ok_or(CallError::NoGrpc("no such method can be named"))?);
+        let pool = Rc::clone(&upstreams.shard.buffers);
+        let answers = Answers {
+            buffer: pool.take_small(),
+            pool,
+            assembler: Assembler::new(CALL_MESSAGE_BYTES),
+            state: State::Asked,
+        };
+        let call = Self {
+            upstreams,
+            cluster,
+            endpoint,
+            booking,
+            connection,
+            begun,
+        };
+        Ok((call, answers))
+    }
+
+    /// The endpoint that was asked.
+    pub(crate) fn endpoint(&self) -> &'a Endpoint {
+        self.endpoint
+    }
+
+    /// For how long everything may take from now on, until it is said otherwise; `None` for ever.
+    pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
+        self.connection.deadline.arm(patience, Expiry::Disconnect);
+    }
+
+    /// Sends a message, as soon as the endpoint has room for it.
+    ///
+    /// # Errors
+    /// [`CallError::TooLate`], or [`CallError::Broken`]: then [`Answers::next`] may tell why.
+    pub(crate) async fn send(&self, message: &impl Message, more: More) -> Result<(), CallError> {
+        let mut bytes = Vec::new();
+        grpc_message::write(message, &mut bytes);
+        let end: Option<&[u8]> = match more {
+            More::Follow => None,
+            More::No => Some(b""),
+        };
+        let sent = self.stream()?.send(&bytes, end).await;
+        sent.map_err(|_| self.why_broken())
+    }
+
+    /// Says that no more messages follow.
+    ///
+    /// # Errors
+    /// As [`Call::send`].
+    pub(crate) async fn finish(&self) -> Result<(), CallError> {
+        let sent = self.stream()?.send(b"", Some(b"")).await;
+        sent.map_err(|_| self.why_broken())
+    }
+
+    fn stream(&self) -> Result<&Stream, CallError> {
+        self.connection.stream.as_h2().ok_or(CallError::Broken)
+    }
+
+    fn why_broken(&self) -> CallError {
+        if self.connection.deadline.expired() {
+            self.judge(Outcome::Failure);
+            return CallError::TooLate;
+        }
+        CallError::Broken
+    }
+
+    fn judge(&self, outcome: Outcome) {
+        let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);
+        self.booking.judge(states, set, outcome, Instant::now());
+    }
+
+    /// Takes in the head of the answer. Whether messages follow.
+    async fn take_head(&self) -> Result<bool, CallError> {
+        let stream = self.stream()?;
+        let response = loop {
+            match stream.next_head().await {
+                Ok(Head::Interim(_)) => {}
+                Ok(Head::Final(response)) => break response,
+                Err(_) => {
+                    let error = self.why_broken();
+                    if error == CallError::Broken {
+                        self.judge(Outcome::Failure);
+                    }
+                    return Err(error);
+                }
+            }
+        };
+        let took = self.begun.elapsed();
+        self.judge(Outcome::answered(response.status().as_u16(), took));
+        check_head(&response)?;
+        match status_of(response.headers()) {
+            // Trailers alone (gRPC over HTTP/2): there is no message.
+            Some(status) => ended_with(status).map(|()| false),
+            None => Ok(true),
+        }
+    }
+}
+
+impl Answers {
+    /// The next message; `None` where the endpoint has ended the call, with success.
+    ///
+    /// # Errors
+    /// There is none, and none will come.
+    pub(crate) async fn next<M: Message + Default>(
+        &mut self,
+        call: &Call<'_>,
+    ) -> Result<Option<M>, CallError> {
+        if self.state == State::Asked {
+            self.state = if call.take_head().await? {
+                State::Open
+            } else {
+                State::Ended
+            };
+        }
+        loop {
+            if let Some(message) = self.assembler.take()? {
+                return Ok(Some(message));
+            }
+            if self.state == State::Ended {
+                self.assembler.end()?;
+                return Ok(None);
+            }
+            self.fill(call).await?;
+        }
+    }
+
+    /// The one message of an answer.
+    async fn only<M: Message + Default>(&mut self, call: &Call<'_>) -> Result<M, CallError> {
+        let message = self.next(call).await?;
+        let message = message.ok_or(CallError::NoGrpc("no message"))?;
+        match self.next::<M>(call).await? {
+            None => Ok(message),
+            Some(_) => Err(CallError::NoGrpc("more than one message")),
+        }
+    }
+
+    /// Reads on, to the end of the answer at most.
+    async fn fill(&mut self, call: &Call<'_>) -> Result<(), CallError> {
+        let stream = call.stream()?;
+        let read = stream.read(&mut self.buffer, Reads::ToTheEnd).await;
+        match read {
+            Ok(0) if !stream.is_read() => Err(call.why_broken()),
+            Err(error) => {
+                let endpoint = &call.endpoint.name;
+                tracing::debug!(%endpoint, %error, "a call of our own broke off");
+                Err(call.why_broken())
+            }
+            Ok(0) => {
+                self.state = State::Ended;
+                let mut status = None;
+                stream.with_trailers(|lines| status = grpc::status_of_trailers(lines));
+                ended_with(status.ok_or(CallError::NoGrpc("no status"))?)
+            }
+            Ok(_) => {
+                self.assembler.push(self.buffer.filled());
+                self.buffer.clear();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.pool.put(std::mem::take(&mut self.buffer));
+    }
+}
+
+fn head(
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    method: &'static str,
+    promised: Option<Duration>,
+) -> Option<Request<()>> {
+    let scheme = match cluster.protection {
+        Protection::Plain => "http",
+        Protection::Tls(_) | Protection::Unusable => "https",
+    };
+    let target = Uri::builder()
+        .scheme(scheme)
+        .authority(&*endpoint.name)
+        .path_and_query(method);
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = target.build().ok()?;
+    *request.version_mut() = Version::HTTP_2;
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(TE, HeaderValue::from_static("trailers"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    if let Some(promised) = promised {
+        let mut value = Vec::new();
+        grpc::write_timeout(promised, &mut value);
+        headers.insert(GRPC_TIMEOUT, HeaderValue::from_bytes(&value).ok()?);
+    }
+    Some(request)
+}
+
+fn check_head(response: &Response<()>) -> Result<(), CallError> {
+    if response.status() != StatusCode::OK {
+        return Err(CallError::NoGrpc("another status of HTTP than 200"));
+    }
+    let kind = response.headers().get(CONTENT_TYPE);
+    if kind.is_some_and(|kind| grpc::is_grpc(kind.as_bytes())) {
+        Ok(())
+    } else {
+        Err(CallError::NoGrpc("another content type"))
+    }
+}
+
+fn status_of(headers: &HeaderMap) -> Option<u32> {
+    grpc::parse_status(headers.get(GRPC_STATUS)?.as_bytes())
+}
+
+fn ended_with(status: u32) -> Result<(), CallError> {
+    match status {
+        0 => Ok(()),
+        status => Err(CallError::Status(status)),
+    }
+}
+
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const AGENT: &str = concat!("gateway/", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests;
