@@ -39,6 +39,31 @@ pub struct Handles {
     pub quit: Call<()>,
 }
 
+impl Handles {
+    /// Of a process that is no proxy, which has a log and memory to show: for [`start_for_process`](
+    /// crate::start_for_process).
+    #[must_use]
+    pub fn of_process(log: LogControl) -> Self {
+        Self {
+            view: Box::new(|| ConfigView {
+                number: 0,
+                model: Arc::default(),
+                endpoints: Box::new(|_| Vec::new()),
+            }),
+            runtime: Box::new(Runtime::default),
+            source: Box::new(Source::default),
+            metrics: Box::new(|_, _| {}),
+            pending: Box::new(Vec::new),
+            xds_tasks: Box::new(Vec::new),
+            shards: Vec::new(),
+            log,
+            allocator: Box::new(AllocatorReport::default),
+            heap: Box::new(HeapSamples::default),
+            quit: Box::new(|| {}),
+        }
+    }
+}
+
 /// Returns the endpoints of the service or backend with a key. Their statistics are filled in from
 /// [`UpstreamStats`].
 pub type FindEndpoints = Box<dyn Fn(&str) -> Vec<(UpstreamId, Endpoint)> + Send>;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use admin::Address;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use translate::{CONTROLLER_NAME, DEFAULT_CLASS};
@@ -45,6 +46,15 @@ pub struct RunArgs {
     /// Address of the metrics server, with /metrics
     #[arg(long, env = "CONTROLLER_METRICS_ADDRESS", default_value = "[::]:9092")]
     pub metrics_address: SocketAddr,
+
+    /// Address of the admin server, with /logging, /memory and /debug/pprof/profile: HOST:PORT, unix:PATH
+    /// or off
+    #[arg(
+        long,
+        env = "CONTROLLER_ADMIN_ADDRESS",
+        default_value = "localhost:15000"
+    )]
+    pub admin_address: Address,
 
     /// Log level, or a filter with the syntax of RUST_LOG
     #[arg(long, env = "CONTROLLER_LOG_LEVEL", default_value = "info")]

@@ -2,12 +2,14 @@
 
 use std::io::IsTerminal as _;
 
+use admin::LogControl;
+use admin::log::trimmed_filter;
 use clap::ValueEnum;
 use thiserror::Error;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
-use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt};
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 
 /// Output format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -32,17 +34,19 @@ pub enum LogError {
     Twice(#[from] TryInitError),
 }
 
-/// Starts the log.
+/// Starts the log. Its level can be changed later.
 ///
 /// # Errors
 /// The filter does not parse, or there is a log already.
-pub fn start(filter: &str, format: LogFormat) -> Result<(), LogError> {
-    let filter = EnvFilter::builder().parse(filter)?;
+pub fn start(filter: &str, format: LogFormat) -> Result<LogControl, LogError> {
+    let filter = EnvFilter::builder().parse(trimmed_filter(filter))?;
+    let current = filter.to_string();
+    let (filter, handle) = reload::Layer::new(filter);
     let lines = fmt::layer().with_writer(std::io::stderr);
     let lines = match format {
         LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     Registry::default().with(filter).with(lines).try_init()?;
-    Ok(())
+    Ok(LogControl::new(handle, current))
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use admin::{Address, Handles, LogControl};
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use controller::args::{Cli, Command, RunArgs};
@@ -43,7 +44,8 @@ fn main() -> ExitCode {
 }
 
 fn start(args: RunArgs) -> Result<()> {
-    log::start(&args.log_level, args.log_format)?;
+    let log = log::start(&args.log_level, args.log_format)?;
+    let _admin = start_admin(&args.admin_address, log)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
         .enable_all()
@@ -52,6 +54,16 @@ fn start(args: RunArgs) -> Result<()> {
     let result = runtime.block_on(serve(args));
     runtime.shutdown_timeout(GRACE);
     result
+}
+
+/// Starts the admin server, unless it is off.
+fn start_admin(address: &Address, log: LogControl) -> Result<Option<admin::Server>> {
+    if *address == Address::Off {
+        return Ok(None);
+    }
+    let bound = admin::bind(address).context("--admin-address")?;
+    let server = admin::start_for_process(bound, Handles::of_process(log));
+    server.context("cannot start the admin server").map(Some)
 }
 
 async fn serve(args: RunArgs) -> Result<()> {

@@ -29,6 +29,10 @@ pub(crate) const ADMIN: &[Endpoint] = &[
     trace::ENDPOINT,
 ];
 
+/// Endpoints of the admin server of a process that is no proxy.
+pub(crate) const PROCESS: &[Endpoint] =
+    &[cpu_profile::ENDPOINT, logging::ENDPOINT, memory::ENDPOINT];
+
 /// The files of the admin server's page.
 pub(crate) const PAGE: &[Endpoint] = page::ENDPOINTS;
 

@@ -130,7 +130,9 @@ async fn respond(context: &Context, kind: Kind, request: &Request<Incoming>) -> 
     let endpoint = kind.endpoint(path);
     let (format, usage) = endpoint.map_or((ErrorFormat::Text, ""), |it| (it.errors, it.usage));
     let guarded = match kind {
-        Kind::Admin => guard::check(request.uri(), request.headers(), &context.hosts),
+        Kind::Admin | Kind::Process => {
+            guard::check(request.uri(), request.headers(), &context.hosts)
+        }
         // Probes and scrapers use cluster host names; these servers are read-only.
         Kind::Metrics | Kind::Readiness => Ok(()),
     };
@@ -152,7 +154,7 @@ async fn handle(
         return Err(ErrorResponse::method(endpoint.methods));
     }
     let query = match kind {
-        Kind::Admin => Query::parse(request.uri().query(), endpoint.parameters),
+        Kind::Admin | Kind::Process => Query::parse(request.uri().query(), endpoint.parameters),
         // Queries of scrapers and probes are ignored.
         Kind::Metrics | Kind::Readiness => Ok(Query::default()),
     };

@@ -43,12 +43,14 @@ pub(crate) enum Kind {
     Admin,
     Metrics,
     Readiness,
+    /// The admin server of a process that is no proxy.
+    Process,
 }
 
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Admin => "admin",
+            Self::Admin | Self::Process => "admin",
             Self::Metrics => "metrics",
             Self::Readiness => "readiness",
         }
@@ -60,6 +62,7 @@ impl Kind {
             Self::Admin => &[endpoint::ADMIN, endpoint::PAGE],
             Self::Metrics => &[endpoint::METRICS],
             Self::Readiness => &[endpoint::READINESS],
+            Self::Process => &[endpoint::PROCESS],
         };
         let mut endpoints = tables.iter().copied().flatten();
         endpoints.find(|endpoint| endpoint.path == path)
@@ -72,6 +75,27 @@ impl Kind {
 /// # Errors
 /// The thread or its runtime cannot be created.
 pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Result<Server> {
+    let servers = vec![
+        (Kind::Readiness, sockets.readiness),
+        (Kind::Metrics, sockets.metrics),
+        (Kind::Admin, sockets.admin),
+    ];
+    start_all(servers, handles, hosts)
+}
+
+/// Starts the admin server of a process that is no proxy: its log level, its memory and CPU profiles.
+///
+/// # Errors
+/// The thread or its runtime cannot be created.
+pub fn start_for_process(bound: Bound, handles: Handles) -> io::Result<Server> {
+    start_all(vec![(Kind::Process, bound)], handles, Vec::new())
+}
+
+fn start_all(
+    servers: Vec<(Kind, Bound)>,
+    handles: Handles,
+    hosts: Vec<String>,
+) -> io::Result<Server> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -81,11 +105,7 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
         let local = LocalSet::new();
         let context = Rc::new(Context::new(handles, hosts));
         local.block_on(&runtime, async move {
-            for (kind, bound) in [
-                (Kind::Readiness, sockets.readiness),
-                (Kind::Metrics, sockets.metrics),
-                (Kind::Admin, sockets.admin),
-            ] {
+            for (kind, bound) in servers {
                 connection::listen(&context, kind, bound);
             }
             // Both a message and a dropped sender mean shutdown.
