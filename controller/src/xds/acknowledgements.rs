@@ -11,11 +11,14 @@ use xds::model::{Kind, ObjectName};
 use xds_grpc::server::{Event, Observer, Proxy, Server};
 
 use super::measures::Measures;
-use crate::outputs::{Acknowledgements, Outputs};
+use super::replicas::Replicas;
+use super::report::{OfGateway, merged};
+use crate::outputs::Outputs;
 
 /// Collects of which Gateways the acknowledgements have changed.
 pub(super) struct Reporter {
     measures: Measures,
+    replicas: Arc<Replicas>,
     changed: Mutex<BTreeSet<ObjectName>>,
     news: Notify,
 }
@@ -28,15 +31,17 @@ impl Observer for Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(measures: Measures) -> Self {
+    pub(super) fn new(measures: Measures, replicas: Arc<Replicas>) -> Self {
         Self {
             measures,
+            replicas,
             changed: Mutex::default(),
             news: Notify::new(),
         }
     }
 
-    fn mark(&self, gateways: impl IntoIterator<Item = ObjectName>) {
+    /// Has these Gateways looked at.
+    pub(super) fn mark(&self, gateways: impl IntoIterator<Item = ObjectName>) {
         self.changed().extend(gateways);
         self.news.notify_one();
     }
@@ -55,24 +60,16 @@ impl Reporter {
             }
             let begun = Instant::now();
             for gateway in std::mem::take(&mut *self.changed()) {
-                let known = acknowledgements(server, &gateway);
+                let standing = server.standing(&gateway, Kind::Listener);
+                self.replicas.set(&gateway, OfGateway::of(&standing));
+                let others = self.replicas.of_others(&gateway);
+                let known = merged(standing, others.iter()).map(Arc::new);
                 outputs.acknowledgements.set(&gateway, known);
             }
             // A hundred proxies answer one by one: what they say is looked at together.
             sleep((3 * begun.elapsed()).clamp(LEAST_PAUSE, MOST_PAUSE)).await;
         }
     }
-}
-
-/// What is known of a Gateway; nothing where no proxy is connected.
-fn acknowledgements(server: &Server, gateway: &ObjectName) -> Option<Arc<Acknowledgements>> {
-    let standing = server.standing(gateway, Kind::Listener);
-    let known = Acknowledgements {
-        connected: standing.connected,
-        listeners: standing.accepted,
-        refused: standing.refused,
-    };
-    (known.connected > 0).then(|| Arc::new(known))
 }
 
 const LEAST_PAUSE: Duration = Duration::from_millis(2);

@@ -5,7 +5,8 @@
 //!   replaced without a restart; `rotation` decides when another authority signs.
 //! - `authorize` asks the API server whose a token is, and `account` which Gateway that is; `keys`
 //!   verify tokens while the API server is away.
-//! - `acknowledgements` tells the status writer what proxies have in force and what they refuse.
+//! - `acknowledgements` tells the status writer what proxies have in force and what they refuse, those of
+//!   other `replicas` too, which tell it in a `report`.
 
 pub mod account;
 mod acknowledgements;
@@ -14,6 +15,8 @@ mod authorize;
 mod certificates;
 mod keys;
 mod measures;
+mod replicas;
+mod report;
 mod rotation;
 mod token;
 
@@ -30,6 +33,7 @@ use acknowledgements::Reporter;
 use authorize::Authorizer;
 use certificates::Certificates;
 use measures::Measures;
+use replicas::Replicas;
 
 /// The audience of the tokens that proxies identify themselves with. The deployer asks for it in the
 /// projected volume of each proxy.
@@ -40,7 +44,9 @@ pub const AUDIENCE: &str = "gateway-system.io/xds";
 pub async fn run(context: Context, listener: TcpListener) {
     let authorizer = Authorizer::new(context.client.clone(), Arc::clone(&context.outputs));
     let authorizer = Arc::new(authorizer);
-    let reporter = Arc::new(Reporter::new(Measures::register(&context.metrics)));
+    let replicas = Arc::new(Replicas::new(&context));
+    let measures = Measures::register(&context.metrics);
+    let reporter = Arc::new(Reporter::new(measures, Arc::clone(&replicas)));
     let server = Server::new(
         Limits::default(),
         Arc::clone(&context.outputs.published),
@@ -71,7 +77,10 @@ pub async fn run(context: Context, listener: TcpListener) {
         () = close => {}
         () = authorizer.follow_keys() => {}
         () = reporter.report(&server, &context.outputs) => {}
+        () = replicas.follow(&context.leadership, |gateways| reporter.mark(gateways)) => {}
+        () = replicas.tell(context.leadership.clone()) => {}
     }
+    replicas.withdraw().await;
 }
 
 async fn transport(mode: XdsMode, certificates: &mut Certificates) -> Transport {

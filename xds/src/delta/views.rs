@@ -1,9 +1,9 @@
 //! The resources of all Gateways, and which of them the proxies of each Gateway need.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::encoded::Encoded;
+use super::encoded::{Encoded, Version};
 use super::view::View;
 use crate::model::{Kind, ObjectName, ResourceKey};
 
@@ -107,6 +107,14 @@ impl Views {
         let view = self.view(gateway).into_iter();
         let resources = view.flat_map(|view| view.of_kind(kind));
         resources.map(|encoded| encoded.key.clone()).collect()
+    }
+
+    /// The same, with the current version of each.
+    #[must_use]
+    pub fn versions(&self, gateway: &ObjectName, kind: Kind) -> BTreeMap<ResourceKey, Version> {
+        let view = self.view(gateway).into_iter();
+        let resources = view.flat_map(|view| view.of_kind(kind));
+        resources.map(|it| (it.key.clone(), it.version)).collect()
     }
 
     /// How many batches were made for the proxies of a Gateway that subscribe to everything, each

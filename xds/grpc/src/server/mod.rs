@@ -85,13 +85,18 @@ impl Server {
     #[must_use]
     pub fn standing(&self, gateway: &ObjectName, kind: Kind) -> Standing {
         let streams = locked(&self.registry).latest(gateway);
-        let mut standing = Standing::default();
+        let mut standing = Standing {
+            versions: self.published.views().versions(gateway, kind),
+            ..Standing::default()
+        };
         for (_, session) in streams {
             standing.connected = standing.connected.saturating_add(1);
             let session = locked(&session);
             let views = self.published.views();
-            for key in views.keys(gateway, kind) {
-                if session.acknowledged(&views, &key) == Acknowledged::Yes {
+            for (key, version) in views.versions(gateway, kind) {
+                // Another may have been published meanwhile: that is told by the next call.
+                let is_told = standing.versions.get(&key) == Some(&version);
+                if is_told && session.acknowledged(&views, &key) == Acknowledged::Yes {
                     let count = standing.accepted.entry(key).or_insert(0_usize);
                     *count = count.saturating_add(1);
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use xds::delta::Refusal;
+use xds::delta::{Refusal, Version};
 use xds::model::{Kind, ResourceKey};
 
 use crate::NodeId;
@@ -62,6 +62,8 @@ pub enum Event<'a> {
 pub struct Standing {
     /// How many are connected.
     pub connected: usize,
+    /// The current version of each resource.
+    pub versions: BTreeMap<ResourceKey, Version>,
     /// How many have a resource in force; of those that none has, nothing.
     pub accepted: BTreeMap<ResourceKey, usize>,
     /// What one of them refuses, and why.

@@ -1,0 +1,264 @@
+//! What replicas tell each other of the proxies that are connected to them: proxies connect to any
+//! replica, and the leader alone writes statuses.
+//!
+//! Each follower that has proxies keeps a ConfigMap in the controller's namespace, and renews it. It goes
+//! by the API server rather than from replica to replica: what is told only matters where a status can be
+//! written, no replica has to find another one or to trust it, and nobody else may write there. What was
+//! not renewed for a while, by the clock of who reads, is of a replica that is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_lite::StreamExt as _;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::ResourceExt as _;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::{Instant, interval, sleep, timeout};
+use tracing::{debug, warn};
+use xds::model::ObjectName;
+
+use super::report::{OfGateway, Report, gateway};
+use crate::context::Context;
+use crate::leadership::Leadership;
+
+/// This replica among the others.
+pub(super) struct Replicas {
+    config_maps: Api<ConfigMap>,
+    /// Of the ConfigMap of this replica.
+    name: String,
+    own: Mutex<Own>,
+    news: Notify,
+    others: Mutex<BTreeMap<String, Other>>,
+}
+
+#[derive(Debug, Default)]
+struct Own {
+    report: Report,
+    /// Whether there may be a ConfigMap of this replica.
+    is_told: bool,
+}
+
+/// Another replica.
+#[derive(Debug)]
+struct Other {
+    report: Report,
+    /// The version of its ConfigMap, and since when it is known.
+    version: Option<String>,
+    since: Instant,
+}
+
+impl Replicas {
+    pub(super) fn new(context: &Context) -> Self {
+        let args = &context.args;
+        Self {
+            config_maps: Api::namespaced(context.client.clone(), &args.namespace),
+            name: format!("{}-proxies", args.pod_name),
+            own: Mutex::default(),
+            news: Notify::new(),
+            others: Mutex::default(),
+        }
+    }
+
+    /// Sets what this replica knows of the proxies of a Gateway.
+    pub(super) fn set(&self, gateway: &ObjectName, known: Option<OfGateway>) {
+        let gateways = &mut locked(&self.own).report.0;
+        let gateway = gateway.to_string();
+        let before = match known.clone() {
+            Some(known) => gateways.insert(gateway, known),
+            None => gateways.remove(&gateway),
+        };
+        if before != known {
+            self.news.notify_one();
+        }
+    }
+
+    /// What the others know of the proxies of a Gateway.
+    pub(super) fn of_others(&self, gateway: &ObjectName) -> Vec<OfGateway> {
+        let gateway = gateway.to_string();
+        let others = locked(&self.others);
+        let known = others.values().filter_map(|it| it.report.0.get(&gateway));
+        known.cloned().collect()
+    }
+
+    /// Tells the others what this replica knows, while it is not the leader. Never ends.
+    pub(super) async fn tell(&self, mut leadership: Leadership) {
+        loop {
+            leadership.lost().await;
+            tokio::select! {
+                () = self.tell_as_follower() => {}
+                () = leadership.won() => {}
+            }
+            self.withdraw().await;
+        }
+    }
+
+    async fn tell_as_follower(&self) {
+        let mut renewal = interval(RENEWAL);
+        loop {
+            tokio::select! {
+                _ = renewal.tick() => {}
+                () = self.news.notified() => {}
+            }
+            let report = {
+                let mut own = locked(&self.own);
+                // Most replicas have no proxy when they begin.
+                if own.report.0.is_empty() && !own.is_told {
+                    continue;
+                }
+                own.is_told = true;
+                own.report.clone()
+            };
+            match timeout(DEADLINE, self.write(report)).await {
+                Ok(Ok(())) => debug!("told the other replicas of the proxies"),
+                Ok(Err(error)) => warn!(%error, "the leader cannot be told of the proxies yet"),
+                Err(_) => debug!("the API server does not answer"),
+            }
+            sleep(SPACING).await;
+        }
+    }
+
+    async fn write(&self, mut report: Report) -> kube::Result<()> {
+        let mut room = BYTES;
+        report.0.retain(|gateway, known| {
+            let size = gateway.len() + serde_json::to_string(known).map_or(0, |it| it.len());
+            room = room.saturating_sub(size);
+            room > 0
+        });
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": self.name, "labels": {LABEL: "true"}},
+            "data": {REPORT: json!(report).to_string(), "renewed": Timestamp::now().to_string()},
+        });
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(&object);
+        self.config_maps
+            .patch(&self.name, &params, &patch)
+            .await
+            .map(drop)
+    }
+
+    /// Takes back what this replica has told.
+    pub(super) async fn withdraw(&self) {
+        if std::mem::take(&mut locked(&self.own).is_told) {
+            let params = DeleteParams::default();
+            let deleted = timeout(DEADLINE, self.config_maps.delete(&self.name, &params)).await;
+            if !matches!(deleted, Ok(Ok(_))) {
+                debug!("what this replica has told could not be removed: it expires");
+            }
+        }
+    }
+
+    /// Follows what the others tell. `changed` is told of which Gateways that is. Never ends.
+    pub(super) async fn follow(
+        &self,
+        leadership: &Leadership,
+        changed: impl Fn(BTreeSet<ObjectName>),
+    ) {
+        let settings = watcher::Config::default()
+            .labels(LABEL)
+            .timeout(WATCH_SECONDS);
+        let events = watcher::watcher(self.config_maps.clone(), settings).default_backoff();
+        let mut events = pin!(events);
+        let mut expiry = interval(RENEWAL);
+        loop {
+            tokio::select! {
+                Some(event) = events.next() => match event {
+                    Ok(Event::Apply(it) | Event::InitApply(it)) => changed(self.put(&it)),
+                    Ok(Event::Delete(it)) => changed(self.remove(&it.name_any())),
+                    // What a new list does not have any more expires.
+                    Ok(Event::Init | Event::InitDone) => {}
+                    Err(error) => warn!(%error, "cannot watch what other replicas tell"),
+                },
+                _ = expiry.tick() => {
+                    for (name, version) in self.expired() {
+                        changed(self.remove(&name));
+                        if leadership.is_leader() {
+                            self.delete(&name, version).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes over what a replica tells. Returns the Gateways of which it tells something else than before.
+    fn put(&self, config_map: &ConfigMap) -> BTreeSet<ObjectName> {
+        let name = config_map.name_any();
+        if name == self.name {
+            return BTreeSet::new();
+        }
+        let text = config_map.data.as_ref().and_then(|data| data.get(REPORT));
+        let report = text.and_then(|text| serde_json::from_str(text).ok());
+        let other = Other {
+            // Of a version of this program that tells something else: nothing is known of its proxies.
+            report: report.unwrap_or_default(),
+            version: config_map.resource_version(),
+            since: Instant::now(),
+        };
+        let mut others = locked(&self.others);
+        let after = other.report.clone();
+        let before = others.insert(name, other).map(|it| it.report);
+        difference(&before.unwrap_or_default(), &after)
+    }
+
+    fn remove(&self, name: &str) -> BTreeSet<ObjectName> {
+        let before = locked(&self.others).remove(name).map(|it| it.report);
+        difference(&before.unwrap_or_default(), &Report::default())
+    }
+
+    fn expired(&self) -> Vec<(String, Option<String>)> {
+        let others = locked(&self.others);
+        let expired = others.iter().filter(|(_, it)| it.since.elapsed() >= EXPIRY);
+        expired
+            .map(|(name, it)| (name.clone(), it.version.clone()))
+            .collect()
+    }
+
+    /// Removes what a replica that is gone has left. Not what it has renewed meanwhile.
+    async fn delete(&self, name: &str, version: Option<String>) {
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                resource_version: version,
+                uid: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let _ = timeout(DEADLINE, self.config_maps.delete(name, &params)).await;
+    }
+}
+
+fn difference(before: &Report, after: &Report) -> BTreeSet<ObjectName> {
+    let names = before.0.keys().chain(after.0.keys());
+    let names = names.filter(|name| before.0.get(*name) != after.0.get(*name));
+    names.filter_map(|name| gateway(name)).collect()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Marks the ConfigMaps of replicas.
+const LABEL: &str = "gateway-system.io/proxies-of-replica";
+/// The entry with what a replica knows.
+const REPORT: &str = "proxies";
+const FIELD_MANAGER: &str = "gateway-controller";
+/// How often a ConfigMap is renewed: 10 s.
+const RENEWAL: Duration = Duration::from_secs(10);
+/// After which a replica is taken for gone that has not renewed its own: 30 s.
+const EXPIRY: Duration = Duration::from_secs(30);
+/// Between two writes: 500 ms, as with statuses.
+const SPACING: Duration = Duration::from_millis(500);
+/// For one write: 10 s.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// After which a watch begins anew, so that one that has died is noticed: 60 s.
+const WATCH_SECONDS: u32 = 60;
+/// What a ConfigMap has room for, less what is around it: 1 MiB.
+const BYTES: usize = 1_000_000;

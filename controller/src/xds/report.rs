@@ -1,0 +1,163 @@
+//! What one replica knows of the proxies that are connected to it, and what all replicas know together.
+//! Pure.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use xds::delta::Version;
+use xds::model::{Kind, ObjectName, ResourceKey};
+use xds_grpc::server::Standing;
+
+use crate::outputs::Acknowledgements;
+
+/// What a replica knows, by the name of the Gateway (`<namespace>/<name>`), as it tells the others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Report(pub(super) BTreeMap<String, OfGateway>);
+
+/// What a replica knows of the proxies of one Gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OfGateway {
+    connected: usize,
+    /// By the key of a listener: the version that proxies have in force, and how many do.
+    listeners: BTreeMap<String, (String, usize)>,
+    /// What a proxy refuses, and why.
+    refused: Vec<Refused>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Refused {
+    #[serde(rename = "type")]
+    type_url: String,
+    key: String,
+    why: String,
+}
+
+impl OfGateway {
+    /// Of what the server knows; nothing where no proxy is connected.
+    pub(super) fn of(standing: &Standing) -> Option<Self> {
+        let listeners = standing.accepted.iter().filter_map(|(key, count)| {
+            let version = standing.versions.get(key)?.to_string();
+            Some((key.key.to_string(), (version, *count)))
+        });
+        let refused = standing.refused.iter().take(MOST_REFUSED);
+        let refused = refused.map(|(key, why)| Refused {
+            type_url: key.kind.type_url().to_owned(),
+            key: key.key.to_string(),
+            why: why
+                .get(..why.floor_char_boundary(LONGEST_REASON))
+                .unwrap_or_default()
+                .to_owned(),
+        });
+        (standing.connected > 0).then(|| Self {
+            connected: standing.connected,
+            listeners: listeners.collect(),
+            refused: refused.collect(),
+        })
+    }
+}
+
+/// What this replica and the others know of the proxies of a Gateway. Versions are the same on every
+/// replica: what another says of a version that is not current here is left out until it is.
+pub(super) fn merged<'a>(
+    own: Standing,
+    others: impl Iterator<Item = &'a OfGateway>,
+) -> Option<Acknowledgements> {
+    let Standing {
+        connected,
+        versions,
+        accepted,
+        refused,
+    } = own;
+    let mut all = Acknowledgements {
+        connected,
+        listeners: accepted,
+        refused,
+    };
+    for other in others {
+        all.connected += other.connected;
+        for (key, (version, count)) in &other.listeners {
+            let key = ResourceKey {
+                kind: Kind::Listener,
+                key: key.as_str().into(),
+            };
+            let current = versions.get(&key).map(Version::to_string);
+            if current.as_ref() == Some(version) {
+                *all.listeners.entry(key).or_default() += count;
+            }
+        }
+        for Refused { type_url, key, why } in &other.refused {
+            if let Some(kind) = Kind::from_type_url(type_url) {
+                let key = ResourceKey {
+                    kind,
+                    key: key.as_str().into(),
+                };
+                all.refused.entry(key).or_insert_with(|| why.clone());
+            }
+        }
+    }
+    (all.connected > 0).then_some(all)
+}
+
+/// A Gateway by its name in a report.
+pub(super) fn gateway(name: &str) -> Option<ObjectName> {
+    let (namespace, name) = name.split_once('/')?;
+    ObjectName::parse(namespace, name).ok()
+}
+
+/// Refusals of one Gateway that are told to other replicas: all that an event or a status has room for.
+const MOST_REFUSED: usize = 100;
+/// Bytes of the reason of one.
+const LONGEST_REASON: usize = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ResourceKey {
+        ResourceKey {
+            kind: Kind::Listener,
+            key: name.into(),
+        }
+    }
+
+    fn standing(version: &[u8], accepted: usize) -> Standing {
+        Standing {
+            connected: 2,
+            versions: BTreeMap::from([(key("a"), Version::of(version))]),
+            accepted: BTreeMap::from([(key("a"), accepted)]),
+            refused: BTreeMap::from([(key("b"), "é".repeat(LONGEST_REASON))]),
+        }
+    }
+
+    #[test]
+    fn proxies_of_all_replicas_count_by_version() {
+        let other = OfGateway::of(&standing(b"new", 2)).expect("they are connected");
+        let known = merged(standing(b"new", 1), [&other].into_iter()).expect("they are connected");
+        assert_eq!((known.connected, known.listeners[&key("a")]), (4, 3));
+        assert!(known.refused.contains_key(&key("b")));
+        // This replica has a later version, or the other one has.
+        let known = merged(standing(b"newer", 1), [&other].into_iter());
+        assert_eq!(known.expect("they are connected").listeners[&key("a")], 1);
+    }
+
+    #[test]
+    fn nobody_connected_is_nothing_known() {
+        assert_eq!(OfGateway::of(&Standing::default()), None);
+        assert_eq!(merged(Standing::default(), [].into_iter()), None);
+        let other = OfGateway::of(&standing(b"new", 2)).expect("they are connected");
+        assert!(merged(Standing::default(), [&other].into_iter()).is_some());
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let of_gateway = OfGateway::of(&standing(b"new", 2)).expect("they are connected");
+        let report = Report(BTreeMap::from([("infra/edge".to_owned(), of_gateway)]));
+        let text = serde_json::to_string(&report).expect("JSON");
+        assert_eq!(serde_json::from_str::<Report>(&text).expect("JSON"), report);
+        assert_eq!(
+            gateway("infra/edge"),
+            Some(ObjectName::new("infra", "edge"))
+        );
+        assert_eq!(gateway("edge"), None);
+    }
+}
