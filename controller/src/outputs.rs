@@ -31,6 +31,8 @@ pub struct Outputs {
     /// Their last valid version, if there was one, stays in force.
     pub invalid: Board<ObjectRef, Arc<str>>,
     /// What each Gateway is to run on: from translation to the deployer.
+    /// Objects of which something is too large to send, and why: from translation to the status writer.
+    pub oversized: Board<ObjectRef, Arc<str>>,
     pub infrastructure: Board<ObjectName, Arc<Infrastructure>>,
     /// `spec` of each `GatewayParameters` object: from the watches to the deployer.
     pub parameters: Board<ObjectName, Arc<Value>>,

@@ -96,6 +96,7 @@ impl StatusWriter {
     }
 
     async fn lead(&mut self) {
+                objects = outputs.oversized.changed() => self.push(&objects),
         self.compare_all();
         let mut next_comparison = Instant::now() + COMPARISON_INTERVAL;
         let outputs = Arc::clone(&self.outputs);
@@ -244,7 +245,11 @@ impl StatusWriter {
             deployment: deployment.unwrap_or(Deployment::Unknown),
             listeners,
             refused: refused.and_then(|it| it.values().next().cloned()),
-            invalid: self.outputs.invalid.get(object),
+            invalid: self
+                .outputs
+                .invalid
+                .get(object)
+                .or_else(|| self.outputs.oversized.get(object)),
         };
         let write = plan(object, &knowledge, &self.controller_name, Timestamp::now())?;
         Some((write, observed.resource_version.clone()))

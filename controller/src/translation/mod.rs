@@ -7,6 +7,7 @@
 mod intake;
 mod measures;
 mod pace;
+mod oversized;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use xds::model::ObjectName;
 use self::intake::Intake;
 use self::measures::Measures;
 use self::pace::Pace;
+use self::oversized::Oversized;
 use crate::deploy::ports::Ports;
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
@@ -36,6 +38,7 @@ pub struct Translation {
     pace: Pace,
     ports: Ports,
     clock: fn() -> Timestamp,
+    oversized: Oversized,
     /// When a translation is due although nothing changes.
     wake_at: Option<Instant>,
     /// When the first of the changes that wait was received.
@@ -61,6 +64,7 @@ impl Translation {
             pace: Pace::default(),
             ports: Ports::default(),
             clock,
+            oversized: Oversized::default(),
             wake_at: None,
             oldest: None,
         }
@@ -147,10 +151,12 @@ impl Translation {
         let statuses = statuses.map(|(object, status)| (object, status.map(Arc::new)));
         let infrastructure = delta.infrastructure.into_iter();
         let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
-        let resources = delta.resources.into_iter().map(|(key, resource)| {
+        let oversized = &mut self.oversized;
+        let resources = delta.resources.into_iter().filter_map(|(key, resource)| {
             self.measures.resource(key.kind);
             let encoded = resource.map(|resource| Arc::new(Encoded::new(&resource)));
-            (key, encoded)
+            let is_admitted = oversized.admit(&key, encoded.as_ref());
+            is_admitted.then_some((key, encoded))
         });
         let members = delta.views.into_iter().flat_map(|(gateway, change)| {
             let joined = change.joined.into_iter().map(|key| (key, Member::Joined));
@@ -166,6 +172,9 @@ impl Translation {
         self.outputs.infrastructure.set_all(infrastructure);
         self.outputs.statuses.set_all(statuses);
     }
+        self.outputs
+            .oversized
+            .set_all(self.oversized.take_changed());
 }
 
 /// How long it is from one time to another. A moment more: what expires at a time is in force at it.

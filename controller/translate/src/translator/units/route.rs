@@ -160,6 +160,15 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         parents,
         candidates: Vec::new(),
     };
+    let (rules_count, listeners) = (object.rules().len(), route.attachments().count());
+    if rules_count.saturating_mul(listeners) > MOST_RULES {
+        let message = format!(
+            "{rules_count} rules at {listeners} listeners are more than {MOST_RULES} in all: name \
+             fewer listeners, or split the route"
+        );
+        let problem = Problem::new(Reason::UnsupportedValue, "spec.parentRefs", message);
+        route.refusals.push(problem);
+    }
     route.take_rules(T::KIND, name, rules.collect());
     Some(route)
 }
@@ -239,3 +248,7 @@ impl<'a> UnitReader<'a> {
         )
     }
 }
+
+/// Rules of one route at all of its listeners: each is a resource of its own at every proxy. A route has
+/// up to 16 rules, and a Gateway 64 listeners of its own.
+const MOST_RULES: usize = 4_096;
