@@ -2,6 +2,8 @@
 
 use tokio::sync::watch;
 
+use crate::stopping::Stopping;
+
 /// Whether this replica is the leader. A clone sees the same.
 #[derive(Debug, Clone)]
 pub struct Leadership(watch::Receiver<bool>);
@@ -22,6 +24,24 @@ impl Leadership {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         *self.0.borrow()
+    }
+
+    /// Waits until this replica is the leader, and works until it is not. Returns whether the process
+    /// goes on.
+    pub async fn during(
+        &mut self,
+        stopping: &mut Stopping,
+        work: impl Future<Output = ()>,
+    ) -> bool {
+        tokio::select! {
+            () = self.won() => {}
+            () = stopping.stopped() => return false,
+        }
+        tokio::select! {
+            () = work => true,
+            () = self.lost() => true,
+            () = stopping.stopped() => false,
+        }
     }
 
     /// Waits until this replica is the leader.

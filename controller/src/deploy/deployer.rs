@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, interval, timeout};
 use tracing::{info, warn};
 use translate::ObjectRef;
 use translate::api;
@@ -21,8 +21,8 @@ use super::watch::Children;
 use super::{labels, watch as watches};
 use crate::args::{RunArgs, XdsMode};
 use crate::leadership::Leadership;
-use crate::outputs::Outputs;
-use crate::queue::{Next, Outcome, Queue, outcome_of};
+use crate::outputs::{Outputs, Present};
+use crate::queue::{Next, Outcome, Queue, outcome_of, until};
 use crate::status::Deployment;
 use crate::stopping::Stopping;
 
@@ -111,17 +111,8 @@ impl Deployer {
             () = stopping.stopped() => return,
         }
         self.site.outputs.addresses_known.send_replace(true);
-        loop {
-            tokio::select! {
-                () = leadership.won() => {}
-                () = stopping.stopped() => return,
-            }
-            let mut lost = leadership.clone();
-            tokio::select! {
-                () = self.lead() => {}
-                () = lost.lost() => info!("the deployment is left to another leader"),
-                () = stopping.stopped() => return,
-            }
+        while leadership.during(&mut stopping, self.lead()).await {
+            info!("the deployment is left to another leader");
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
         }
@@ -131,10 +122,10 @@ impl Deployer {
         let sources = Arc::clone(&self.site);
         let outputs = &sources.outputs;
         let mut authorities = outputs.authorities.subscribe();
-        self.push_all();
-        let mut next_comparison = Instant::now() + COMPARISON_INTERVAL;
+        // Its first tick is at once.
+        let mut comparison = interval(COMPARISON_INTERVAL);
         loop {
-            let wake_at = self.start().unwrap_or(next_comparison);
+            let wake_at = self.start();
             tokio::select! {
                 gateways = outputs.infrastructure.changed() => self.push(gateways),
                 gateways = outputs.ports.changed() => self.push(gateways),
@@ -150,12 +141,8 @@ impl Deployer {
                         }
                     }
                 }
-                () = sleep_until(wake_at.min(next_comparison)) => {
-                    if Instant::now() >= next_comparison {
-                        self.push_all();
-                        next_comparison = Instant::now() + COMPARISON_INTERVAL;
-                    }
-                }
+                _ = comparison.tick() => self.push_all(),
+                () = until(wake_at) => {}
             }
         }
     }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use translate::ObjectRef;
 
 /// Names of objects for which something may have to be written.
@@ -256,6 +256,14 @@ impl Queue {
         if let Some(slot) = self.slots.get_mut(object) {
             slot.place = place;
         }
+    }
+}
+
+/// Waits until something is due; for ever where nothing is.
+pub async fn until(due: Option<Instant>) {
+    match due {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

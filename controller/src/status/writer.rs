@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, interval, timeout};
 use tracing::{debug, info, warn};
 use translate::ObjectRef;
 use translate::api::{self, Resource as _};
@@ -23,7 +23,7 @@ use super::programmed::{Deployment, Tally};
 use super::refusal::{Events, Told, object_of};
 use crate::leadership::Leadership;
 use crate::outputs::{Acknowledgements, Outputs};
-use crate::queue::{Next, Outcome, Queue, outcome_of};
+use crate::queue::{Next, Outcome, Queue, outcome_of, until};
 use crate::stopping::Stopping;
 
 /// Writes statuses.
@@ -78,17 +78,8 @@ impl StatusWriter {
             () = ready => {}
             () = stopping.stopped() => return,
         }
-        loop {
-            tokio::select! {
-                () = leadership.won() => {}
-                () = stopping.stopped() => return,
-            }
-            let mut lost = leadership.clone();
-            tokio::select! {
-                () = self.lead() => {}
-                () = lost.lost() => info!("statuses are left to another leader"),
-                () = stopping.stopped() => return,
-            }
+        while leadership.during(&mut stopping, self.lead()).await {
+            info!("statuses are left to another leader");
             // What a follower writes may be older than what the new leader has written.
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
@@ -96,16 +87,16 @@ impl StatusWriter {
     }
 
     async fn lead(&mut self) {
-                objects = outputs.oversized.changed() => self.push(&objects),
-        self.compare_all();
-        let mut next_comparison = Instant::now() + COMPARISON_INTERVAL;
+        // Its first tick is at once.
+        let mut comparison = interval(COMPARISON_INTERVAL);
         let outputs = Arc::clone(&self.outputs);
         loop {
-            let wake_at = self.start_writes().await.unwrap_or(next_comparison);
+            let wake_at = self.start_writes().await;
             self.metrics.set_backlog(self.queue.backlog());
             tokio::select! {
                 objects = outputs.statuses.changed() => self.push(&objects),
                 objects = outputs.invalid.changed() => self.push(&objects),
+                objects = outputs.oversized.changed() => self.push(&objects),
                 objects = outputs.observed.changed() => self.observed(&objects),
                 gateways = outputs.acknowledgements.changed() => {
                     for gateway in &gateways {
@@ -118,12 +109,8 @@ impl StatusWriter {
                     }
                 }
                 Some(done) = self.in_flight.join_next() => self.done(done.ok()),
-                () = sleep_until(wake_at.min(next_comparison)) => {
-                    if Instant::now() >= next_comparison {
-                        self.compare_all();
-                        next_comparison = Instant::now() + COMPARISON_INTERVAL;
-                    }
-                }
+                _ = comparison.tick() => self.compare_all(),
+                () = until(wake_at) => {}
             }
         }
     }
