@@ -14,6 +14,7 @@ pub use xds_grpc::server::Published;
 use crate::board::Board;
 use crate::deploy::ports::Port;
 use crate::status::Deployment;
+use crate::watch::ClassParameters;
 
 /// Everything that is handed over.
 #[derive(Debug, Default)]
@@ -30,16 +31,20 @@ pub struct Outputs {
     /// Objects that are refused because they are invalid, and why: from the watches to the status writer.
     /// Their last valid version, if there was one, stays in force.
     pub invalid: Board<ObjectRef, Arc<str>>,
-    /// What each Gateway is to run on: from translation to the deployer.
     /// Objects of which something is too large to send, and why: from translation to the status writer.
     pub oversized: Board<ObjectRef, Arc<str>>,
+    /// What each Gateway is to run on: from translation to the deployer.
     pub infrastructure: Board<ObjectName, Arc<Infrastructure>>,
     /// `spec` of each `GatewayParameters` object: from the watches to the deployer.
     pub parameters: Board<ObjectName, Arc<Value>>,
+    /// The `GatewayParameters` that each class of ours names, by the name of the class: from the watches to
+    /// the deployer.
+    pub class_parameters: Board<String, ClassParameters>,
     /// The addresses of each Gateway: from the deployer to translation.
     pub addresses: Board<ObjectName, Vec<GatewayAddress>>,
-    /// The UID of each Gateway that is there and not being deleted: from the watches to the deployer.
-    pub gateways: Board<ObjectName, Arc<str>>,
+    /// Each Gateway that is there and not being deleted, whoever serves it: from the watches to the
+    /// deployer.
+    pub gateways: Board<ObjectName, Present>,
     /// The ports that the proxies of each Gateway listen on: from translation to the deployer.
     pub ports: Board<ObjectName, BTreeSet<Port>>,
     /// Whether the deployer knows the addresses of all Gateways. Until then, a Gateway without one may
@@ -70,6 +75,15 @@ pub struct Observed {
     pub is_deleted: bool,
     /// Its `status` in JSON, with the entries of others; empty where it has none.
     pub status: Box<str>,
+}
+
+/// A Gateway that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Present {
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The class that it names; none is known of one that was never valid.
+    pub class: Option<Arc<str>>,
 }
 
 /// What the connected proxies of a Gateway say of their configuration.

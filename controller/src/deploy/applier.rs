@@ -168,24 +168,44 @@ impl Applier {
             if is_wanted || seen.is_ending || is_service && !has_service {
                 continue;
             }
-            let parameters = DeleteParams {
-                preconditions: Some(Preconditions {
-                    uid: Some(seen.uid),
-                    resource_version: None,
-                }),
-                ..DeleteParams::background()
-            };
-            let api = self.api(&child);
-            match within_deadline(api.delete(&child.name.name, &parameters)).await {
-                Ok(_) => info!(%child, "deleted: the Gateway does not want it any more"),
-                // Gone, or another one by now.
-                Err(Failure::Api(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
-                }
-                Err(failure) => return Err(failure),
-            }
+            self.delete(&child, &seen).await?;
             has_written = true;
         }
         Ok(has_written)
+    }
+
+    /// Removes everything that the Gateway of this UID ran on while it named another class than now.
+    pub(super) async fn abandon(&self, gateway: &str, class: &str) -> Result {
+        let mut has_written = false;
+        for (child, seen) in self.children.of(gateway) {
+            let is_of_class = seen.class.as_ref().is_none_or(|it| it == class);
+            if is_of_class || seen.is_ending {
+                continue;
+            }
+            if let Err(failure) = self.delete(&child, &seen).await {
+                return failure.into();
+            }
+            has_written = true;
+        }
+        Result::Done { has_written }
+    }
+
+    async fn delete(&self, child: &Child, seen: &Seen) -> std::result::Result<(), Failure> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(seen.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::background()
+        };
+        let api = self.api(child);
+        match within_deadline(api.delete(&child.name.name, &parameters)).await {
+            Ok(_) => info!(%child, "deleted: the Gateway does not want it any more"),
+            // Gone, or another one by now.
+            Err(Failure::Api(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {}
+            Err(failure) => return Err(failure),
+        }
+        Ok(())
     }
 
     fn api(&self, child: &Child) -> Api<DynamicObject> {

@@ -70,6 +70,8 @@ pub(super) struct Seen {
     pub(super) owner: Option<String>,
     /// The name of that Gateway.
     pub(super) owner_name: Option<String>,
+    /// The class that the Gateway had when it was applied, as its label says.
+    pub(super) class: Option<String>,
     pub(super) mark: Mark,
     /// Whether something other than a person has set the number of its pods.
     pub(super) is_autoscaled: bool,
@@ -92,11 +94,15 @@ impl Seen {
             it.kind == "Gateway" && it.api_version.starts_with("gateway.networking.k8s.io/")
         });
         let managers = metadata.managed_fields.iter().flatten();
+        let own_labels = metadata.labels.as_ref();
         let mut scalers = managers.filter(|it| it.subresource.as_deref() == Some("scale"));
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             owner: controller.map(|it| it.uid.clone()),
             owner_name: controller.map(|it| it.name.clone()),
+            class: own_labels
+                .and_then(|it| it.get(labels::CLASS_NAME))
+                .cloned(),
             mark: match metadata.generation {
                 Some(generation) if generation > 0 => Mark::Generation(generation),
                 _ => Mark::Version(metadata.resource_version.clone().unwrap_or_default()),

@@ -1,6 +1,6 @@
 //! The task that deploys Gateways: which is looked at when, and what it is told of.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use crate::outputs::{Outputs, Present};
 use crate::queue::{Next, Outcome, Queue, outcome_of, until};
 use crate::status::Deployment;
 use crate::stopping::Stopping;
+use crate::xds::AUDIENCE;
 
 /// What the controller was started with, as far as it is deployed.
 #[derive(Debug, Clone)]
@@ -33,8 +34,6 @@ pub struct Settings {
     pub defaults: Defaults,
     /// Whether proxies connect with TLS, and so need authorities.
     pub is_encrypted: bool,
-    /// The `GatewayParameters` of a class, by the name of the class.
-    pub class_parameters: BTreeMap<String, ObjectName>,
 }
 
 impl Settings {
@@ -45,11 +44,6 @@ impl Settings {
         let scheme = if is_encrypted { "https" } else { "http" };
         let (service, namespace) = (&args.service, &args.namespace);
         let port = args.xds_address.port();
-        let classes = args.gateway_class_parameters_refs.0.iter();
-        let classes = classes.map(|(class, it)| {
-            let name = ObjectName::new(&it.namespace, &it.name);
-            (class.clone(), name)
-        });
         Self {
             defaults: Defaults {
                 image: args.proxy_image.clone(),
@@ -59,7 +53,6 @@ impl Settings {
                 audience: AUDIENCE.to_owned(),
             },
             is_encrypted,
-            class_parameters: classes.collect(),
         }
     }
 }
@@ -131,6 +124,7 @@ impl Deployer {
                 gateways = outputs.ports.changed() => self.push(gateways),
                 gateways = outputs.gateways.changed() => self.push(gateways),
                 _ = outputs.parameters.changed() => self.push_all(),
+                _ = outputs.class_parameters.changed() => self.push_all(),
                 children = sources.children.changed.changed() => self.observed(&children),
                 Ok(()) = authorities.changed() => self.push_all(),
                 Some(done) = self.in_flight.join_next() => {
@@ -148,8 +142,9 @@ impl Deployer {
     }
 
     fn push_all(&mut self) {
-        let gateways = self.site.outputs.infrastructure.keys();
-        self.push(gateways);
+        let outputs = Arc::clone(&self.site.outputs);
+        self.push(outputs.gateways.keys());
+        self.push(outputs.infrastructure.keys());
     }
 
     fn push(&mut self, gateways: impl IntoIterator<Item = ObjectName>) {
@@ -202,7 +197,7 @@ impl Sources {
         let name = &gateway.name;
         let site = match self.site(gateway).await {
             Ok(Some(site)) => site,
-            Ok(None) => return Outcome::Unchanged,
+            Ok(None) => return self.clean_up(applier, gateway).await,
             Err(why) => {
                 self.outputs
                     .deployments
@@ -243,13 +238,38 @@ impl Sources {
         outcome
     }
 
+    /// Removes what a Gateway ran on whose user has given it a class that is not ours. One whose class is
+    /// gone keeps it: nobody else serves it.
+    async fn clean_up(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
+        let name = &gateway.name;
+        // Before the first translation, every Gateway would seem not ours.
+        if !*self.outputs.translated.borrow() || self.outputs.infrastructure.get(name).is_some() {
+            return Outcome::Unchanged;
+        }
+        let Some(Present {
+            uid,
+            class: Some(class),
+        }) = self.outputs.gateways.get(name)
+        else {
+            return Outcome::Unchanged;
+        };
+        match applier.abandon(&uid, &labels::child_name(&class)).await {
+            Result::Failed(error) => {
+                warn!(%gateway, %error, "cannot remove what the Gateway ran on yet");
+                outcome_of(&error)
+            }
+            Result::Unanswered => Outcome::Unavailable,
+            _ => Outcome::Unchanged,
+        }
+    }
+
     /// What a Gateway is to run on. None where it is not ours, is being deleted, or has lost its
     /// parameters: what was made with them stays, and its status tells of them.
     async fn site(&self, gateway: &ObjectRef) -> std::result::Result<Option<Site>, String> {
         let name = &gateway.name;
         let infrastructure = self.outputs.infrastructure.get(name);
-        let uid = self.outputs.gateways.get(name);
-        let (Some(infrastructure), Some(uid)) = (infrastructure, uid) else {
+        let present = self.outputs.gateways.get(name);
+        let (Some(infrastructure), Some(Present { uid, .. })) = (infrastructure, present) else {
             self.outputs.deployments.set(name, None);
             return Ok(None);
         };
@@ -257,9 +277,8 @@ impl Sources {
         if infrastructure.parameters.as_ref().is_some_and(is_lost) {
             return Ok(None);
         }
-        let class = self.settings.class_parameters.get(&infrastructure.class);
         let own = self.parameters(infrastructure.parameters.as_ref())?;
-        let class = self.parameters(class)?;
+        let class = self.class_parameters(&infrastructure.class)?;
         let workload = Child {
             kind: ChildKind::Deployment,
             name: ObjectName::new(&name.namespace, &labels::child_name(&name.name)),
@@ -274,6 +293,14 @@ impl Sources {
             is_autoscaled: seen.is_some_and(|it| it.is_autoscaled),
             infrastructure: Arc::unwrap_or_clone(infrastructure),
         }))
+    }
+
+    fn class_parameters(&self, class: &str) -> std::result::Result<Parameters, String> {
+        match self.outputs.class_parameters.get(&class.to_owned()) {
+            None => Ok(Parameters::default()),
+            Some(Ok(name)) => self.parameters(Some(&name)),
+            Some(Err(why)) => Err(format!("GatewayClass {class}: {why}")),
+        }
     }
 
     fn parameters(&self, name: Option<&ObjectName>) -> std::result::Result<Parameters, String> {
@@ -309,8 +336,6 @@ impl Sources {
 const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
 /// For the look at a namespace: 10 s.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
-/// The audience of the proxies' tokens.
-const AUDIENCE: &str = "gateway-system.io/xds";
 /// The security standard that a namespace enforces.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use translate::api::{CLASS_KIND, GATEWAY_GROUP, Gateway, Resource as _};
-use translate::status::{GatewayClassStatus, Status};
-use translate::{Batch, Event, ObjectRef, Store};
+use serde_json::Value;
+use translate::api::{Gateway, Resource as _};
+use translate::{Batch, Event, Object, ObjectRef, Store};
 use xds::model::ObjectName;
 
-use crate::outputs::{Observed, Outputs};
+use super::classes::{self, Classes};
+use crate::outputs::{Observed, Outputs, Present};
 use crate::watch::{Change, Content, KindId, Kinds, Reading, What};
 
 /// Takes changes in.
@@ -16,6 +17,7 @@ pub(super) struct Intake {
     kinds: Kinds,
     controller_name: String,
     outputs: Arc<Outputs>,
+    classes: Classes,
     /// Kinds whose objects have not all been told.
     unsynced: BTreeSet<KindId>,
     is_complete: bool,
@@ -28,6 +30,7 @@ impl Intake {
             unsynced: kinds.ids().collect(),
             kinds,
             outputs,
+            classes: Classes::default(),
             is_complete: false,
         }
     }
@@ -51,26 +54,26 @@ impl Intake {
                 self.unsynced.remove(&change.kind);
             }
             What::Upsert(name, Content::Parameters(spec)) => {
-                self.outputs.parameters.set(&name, Some(spec));
-                batch.push(Event::Parameters(name, true));
+                self.set_parameters(name, Some(spec), batch);
             }
-            What::Upsert(
-                name,
-                Content::Class {
-                    controller_name,
-                    observed,
-                },
-            ) => {
-                let reference = class(&name);
-                let is_ours = controller_name == self.controller_name;
-                let status = is_ours.then(|| GatewayClassStatus::accepted(observed.generation));
-                let status = status.map(|status| Arc::new(Status::GatewayClass(status)));
+            What::Upsert(name, Content::Class { class, observed }) => {
+                let is_ours = class.controller_name == self.controller_name;
+                let (outputs, generation) = (&self.outputs, observed.generation);
+                if is_ours {
+                    self.classes
+                        .put(&name, generation, class.parameters, outputs);
+                } else {
+                    self.classes.remove(&name, outputs);
+                }
+                self.observe(&classes::reference(&name), Some(observed));
                 batch.push(Event::Class(name.name.to_string(), is_ours));
-                self.observe(&reference, Some(observed));
-                self.outputs.statuses.set(&reference, status);
             }
             What::Upsert(_, Content::Valid { object, observed }) => {
                 let reference = object.object_ref();
+                if let (Object::Gateway(gateway), Some(observed)) = (&object, &observed) {
+                    let class = gateway.spec.gateway_class_name.as_str().into();
+                    self.see_gateway(&reference.name, observed, Some(class));
+                }
                 batch.push(Event::Upsert(object));
                 self.outputs.invalid.set(&reference, None);
                 self.observe(&reference, observed);
@@ -88,6 +91,15 @@ impl Intake {
                 if let Some(object) = stand_in.filter(|_| !is_there(&reference, store, batch)) {
                     batch.push(Event::Upsert(object));
                 }
+                if let Some(observed) = observed
+                    .as_ref()
+                    .filter(|_| reference.kind == Gateway::KIND)
+                {
+                    // It names the class that its last valid version did.
+                    let before = self.outputs.gateways.get(&reference.name);
+                    let class = before.and_then(|it| it.class);
+                    self.see_gateway(&reference.name, observed, class);
+                }
                 self.outputs.invalid.set(&reference, Some(why));
                 self.observe(&reference, observed);
             }
@@ -95,11 +107,16 @@ impl Intake {
         }
     }
 
-    fn delete(&self, kind: KindId, name: ObjectName, batch: &mut Batch) {
+    fn set_parameters(&self, name: ObjectName, spec: Option<Arc<Value>>, batch: &mut Batch) {
+        let is_there = spec.is_some();
+        self.outputs.parameters.set(&name, spec);
+        self.classes.parameters_changed(&name, &self.outputs);
+        batch.push(Event::Parameters(name, is_there));
+    }
+
+    fn delete(&mut self, kind: KindId, name: ObjectName, batch: &mut Batch) {
         if self.kinds.reading(kind) == Some(Reading::Parameters) {
-            self.outputs.parameters.set(&name, None);
-            batch.push(Event::Parameters(name, false));
-            return;
+            return self.set_parameters(name, None, batch);
         }
         let Some(reference) = self.kinds.reference(kind, &name) else {
             return;
@@ -109,7 +126,7 @@ impl Intake {
             self.outputs.gateways.set(&name, None);
         }
         if self.kinds.reading(kind) == Some(Reading::Class) {
-            self.outputs.statuses.set(&reference, None);
+            self.classes.remove(&name, &self.outputs);
             batch.push(Event::Class(name.name.to_string(), false));
         } else {
             self.outputs.invalid.set(&reference, None);
@@ -117,25 +134,18 @@ impl Intake {
         }
     }
 
+    fn see_gateway(&self, name: &ObjectName, observed: &Observed, class: Option<Arc<str>>) {
+        let present = (!observed.is_deleted).then(|| Present {
+            uid: observed.uid.as_str().into(),
+            class,
+        });
+        self.outputs.gateways.set(name, present);
+    }
+
     fn observe(&self, reference: &ObjectRef, observed: Option<Arc<Observed>>) {
-        if let Some(observed) = observed
-            .as_ref()
-            .filter(|_| reference.kind == Gateway::KIND)
-        {
-            let uid = (!observed.is_deleted).then(|| observed.uid.as_str().into());
-            self.outputs.gateways.set(&reference.name, uid);
-        }
         if observed.is_some() {
             self.outputs.observed.set(reference, observed);
         }
-    }
-}
-
-fn class(name: &ObjectName) -> ObjectRef {
-    ObjectRef {
-        group: GATEWAY_GROUP.into(),
-        kind: CLASS_KIND.into(),
-        name: name.clone(),
     }
 }
 

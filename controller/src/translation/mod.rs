@@ -4,10 +4,11 @@
 //! (`pace`), so that the time spent on them is bounded whatever their number. Nothing is handed out
 //! before every watch has told all objects: half of a configuration would be a wrong one.
 
+mod classes;
 mod intake;
 mod measures;
-mod pace;
 mod oversized;
+mod pace;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +23,8 @@ use xds::model::ObjectName;
 
 use self::intake::Intake;
 use self::measures::Measures;
-use self::pace::Pace;
 use self::oversized::Oversized;
+use self::pace::Pace;
 use crate::deploy::ports::Ports;
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
@@ -37,8 +38,8 @@ pub struct Translation {
     measures: Measures,
     pace: Pace,
     ports: Ports,
-    clock: fn() -> Timestamp,
     oversized: Oversized,
+    clock: fn() -> Timestamp,
     /// When a translation is due although nothing changes.
     wake_at: Option<Instant>,
     /// When the first of the changes that wait was received.
@@ -63,8 +64,8 @@ impl Translation {
             measures: Measures::register(metrics),
             pace: Pace::default(),
             ports: Ports::default(),
-            clock,
             oversized: Oversized::default(),
+            clock,
             wake_at: None,
             oldest: None,
         }
@@ -171,10 +172,10 @@ impl Translation {
         self.outputs.ports.set_all(ports);
         self.outputs.infrastructure.set_all(infrastructure);
         self.outputs.statuses.set_all(statuses);
-    }
         self.outputs
             .oversized
             .set_all(self.oversized.take_changed());
+    }
 }
 
 /// How long it is from one time to another. A moment more: what expires at a time is in force at it.

@@ -7,6 +7,7 @@ use tracing::debug;
 use translate::admit::{self, AdmittedValue, Severity};
 
 use super::change::Content;
+use super::class::Class;
 use super::kinds::{Reading, WatchedKind};
 use super::raw::Raw;
 use crate::outputs::Observed;
@@ -20,12 +21,9 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     }
     let status = raw.fields.remove("status");
     if kind.reading == Reading::Class {
-        let name = raw
-            .fields
-            .get("spec")
-            .and_then(|spec| spec.get("controllerName"));
+        let spec = raw.fields.get("spec").unwrap_or(&Value::Null);
         return Some(Content::Class {
-            controller_name: name.and_then(Value::as_str).unwrap_or_default().to_owned(),
+            class: Class::of(spec),
             observed: Arc::new(observe(&raw, status.as_ref(), api_version)),
         });
     }

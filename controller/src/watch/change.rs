@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use translate::{Object, ObjectRef};
 use xds::model::ObjectName;
 
+use super::class::Class;
 use super::kinds::KindId;
 use crate::outputs::Observed;
 
@@ -57,8 +58,8 @@ pub enum Content {
     Parameters(Arc<Value>),
     /// A GatewayClass.
     Class {
-        /// Who serves it, by `spec.controllerName`.
-        controller_name: String,
+        /// What is read of it.
+        class: Class,
         /// What stands in the cluster.
         observed: Arc<Observed>,
     },

@@ -8,6 +8,7 @@
 mod admission;
 mod backoff;
 mod change;
+mod class;
 mod discovery;
 mod follow;
 mod kinds;
@@ -18,6 +19,7 @@ mod scope;
 mod supervisor;
 
 pub use change::{Change, Content, What};
+pub use class::{Class, ClassParameters};
 pub(crate) use kinds::Reading;
 pub use kinds::{KindId, Kinds};
 pub use readiness::{Readiness, State};

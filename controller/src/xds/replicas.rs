@@ -71,13 +71,14 @@ impl Replicas {
     pub(super) fn set(&self, gateway: &ObjectName, known: Option<OfGateway>) {
         let gateways = &mut locked(&self.own).report.0;
         let gateway = gateway.to_string();
-        let before = match known.clone() {
-            Some(known) => gateways.insert(gateway, known),
-            None => gateways.remove(&gateway),
-        };
-        if before != known {
-            self.news.notify_one();
+        if gateways.get(&gateway) == known.as_ref() {
+            return;
         }
+        match known {
+            Some(known) => drop(gateways.insert(gateway, known)),
+            None => drop(gateways.remove(&gateway)),
+        }
+        self.news.notify_one();
     }
 
     /// What the others know of the proxies of a Gateway.
@@ -245,7 +246,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks the ConfigMaps of replicas.
+/// Marks what replicas tell each other.
 const LABEL: &str = "gateway-system.io/proxies-of-replica";
 /// The entry with what a replica knows.
 const REPORT: &str = "proxies";

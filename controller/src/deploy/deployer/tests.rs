@@ -34,6 +34,7 @@ impl Scene {
         let (election, leadership) = Leadership::new();
         let (stop, stopping) = Stopping::new();
         outputs.authorities.send_replace("one".into());
+        outputs.translated.send_replace(true);
         let settings = Settings {
             defaults: Defaults {
                 image: "gateway:1".to_owned(),
@@ -43,7 +44,6 @@ impl Scene {
                 audience: "xds".to_owned(),
             },
             is_encrypted: true,
-            class_parameters: BTreeMap::new(),
         };
         let deployer = Deployer::new(server.client(), Arc::clone(&outputs), settings);
         tokio::spawn(deployer.run(leadership, stopping));
@@ -67,7 +67,9 @@ impl Scene {
     fn want(&self, uid: &str, infrastructure: Infrastructure) {
         let (transport, number) = (Transport::Tcp, 80);
         let ports = BTreeSet::from([Port { transport, number }]);
-        self.outputs.gateways.set(&edge(), Some(uid.into()));
+        self.outputs
+            .gateways
+            .set(&edge(), Some(present(uid, &infrastructure.class)));
         self.outputs.ports.set(&edge(), Some(ports));
         self.outputs
             .infrastructure
@@ -85,6 +87,14 @@ impl Scene {
 
 fn edge() -> ObjectName {
     ObjectName::new("infra", "edge")
+}
+
+/// A Gateway of this UID and class.
+fn present(uid: &str, class: &str) -> Present {
+    Present {
+        uid: uid.into(),
+        class: Some(class.into()),
+    }
 }
 
 async fn settle() {
@@ -238,6 +248,44 @@ async fn absence_deletes_nothing() {
     sleep(Duration::from_secs(700)).await;
     assert_eq!(scene.writes(), before);
     assert!(scene.server.get(DEPLOYMENT).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_is_given_another_class_loses_everything() {
+    let scene = Scene::begin().await;
+    scene.outputs.infrastructure.set(&edge(), None);
+    scene
+        .outputs
+        .gateways
+        .set(&edge(), Some(present("uid-1", "other")));
+    settle().await;
+    for path in [DEPLOYMENT, SERVICE, ACCOUNT] {
+        assert!(scene.server.get(path).is_none(), "{path}");
+    }
+    assert_eq!(scene.deployment(), None);
+    // And back.
+    scene.want("uid-1", Infrastructure::default());
+    settle().await;
+    assert!(scene.server.get(DEPLOYMENT).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn parameters_of_the_class_hold_for_its_gateways() {
+    let scene = Scene::begin().await;
+    let parameters = ObjectName::new("infra", "nodes");
+    let class = &scene.outputs.class_parameters;
+    class.set(&String::new(), Some(Ok(parameters.clone())));
+    settle().await;
+    let Some(Deployment::Refused(why)) = scene.deployment() else {
+        panic!("{:?}", scene.deployment())
+    };
+    assert!(why.contains("GatewayParameters infra/nodes does not exist"));
+    let spec = json!({"replicas": 3});
+    let all = &scene.outputs.parameters;
+    all.set(&parameters, Some(Arc::new(spec)));
+    settle().await;
+    let deployment = scene.server.get(DEPLOYMENT).expect("a Deployment");
+    assert_eq!(deployment["spec"]["replicas"], 3);
 }
 
 #[tokio::test(start_paused = true)]

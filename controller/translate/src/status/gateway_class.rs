@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Condition, ConditionType, Conditions, Reason};
+use crate::problem::Problem;
 
 /// The status of a GatewayClass that is ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,14 +23,23 @@ pub struct SupportedFeature {
 }
 
 impl GatewayClassStatus {
-    /// Of a class in this generation, which is accepted: a class says nothing that could be wrong.
+    /// Of a class in this generation, which is accepted.
     #[must_use]
     pub fn accepted(generation: i64) -> Self {
-        let conditions = Conditions::of(generation).happy(
-            ConditionType::Accepted,
-            Reason::Accepted,
-            "Gateways of this class are served",
-        );
+        let text = "Gateways of this class are served";
+        let conditions = Conditions::of(generation);
+        Self::with(conditions.happy(ConditionType::Accepted, Reason::Accepted, text))
+    }
+
+    /// Of a class in this generation whose parameters cannot be used: why, and what to do.
+    #[must_use]
+    pub fn refused(generation: i64, why: String) -> Self {
+        let problem = Problem::new(Reason::InvalidParameters, "", why);
+        let conditions = Conditions::of(generation);
+        Self::with(conditions.unhappy(ConditionType::Accepted, &[problem]))
+    }
+
+    fn with(conditions: Conditions) -> Self {
         Self {
             conditions: conditions.done(),
             supported_features: FEATURES.map(|name| SupportedFeature { name }).to_vec(),

@@ -1,0 +1,78 @@
+//! What is read of a GatewayClass.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use translate::api::{OWN_GROUP, PARAMETERS_KIND};
+use xds::model::ObjectName;
+
+/// A GatewayClass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// Who serves it.
+    pub controller_name: String,
+    /// The `GatewayParameters` of its Gateways, if it names any.
+    pub parameters: Option<ClassParameters>,
+}
+
+/// The `GatewayParameters` that a class names, or why it names none and what to do.
+pub type ClassParameters = Result<ObjectName, Arc<str>>;
+
+impl Class {
+    /// Of `spec`.
+    pub(super) fn of(spec: &Value) -> Self {
+        let reference = spec.get("parametersRef");
+        Self {
+            controller_name: text(spec, "controllerName").to_owned(),
+            parameters: reference.filter(|it| !it.is_null()).map(parameters),
+        }
+    }
+}
+
+fn parameters(reference: &Value) -> ClassParameters {
+    let (group, kind) = (text(reference, "group"), text(reference, "kind"));
+    if (group, kind) != (OWN_GROUP, PARAMETERS_KIND) {
+        let why = format!(
+            "spec.parametersRef: {kind} of group {group} is not supported; use {PARAMETERS_KIND} of \
+             {OWN_GROUP}"
+        );
+        return Err(why.into());
+    }
+    let (namespace, name) = (text(reference, "namespace"), text(reference, "name"));
+    ObjectName::parse(namespace, name).map_err(|_| {
+        let why = format!(
+            "spec.parametersRef: `{namespace}/{name}` is no name of {PARAMETERS_KIND}; give both \
+             namespace and name"
+        );
+        why.into()
+    })
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn parameters_need_the_right_kind_a_name_and_a_namespace() {
+        let parameters = |reference: Value| {
+            let class = Class::of(&json!({"controllerName": "c", "parametersRef": reference}));
+            class.parameters
+        };
+        let reference = |group: &str, namespace: &str| json!({"group": group, "kind": PARAMETERS_KIND, "name": "n", "namespace": namespace});
+        assert_eq!(parameters(Value::Null), None);
+        let expected = ObjectName::new("a", "n");
+        assert_eq!(parameters(reference(OWN_GROUP, "a")), Some(Ok(expected)));
+        for wrong in [reference("example.com", "a"), reference(OWN_GROUP, "")] {
+            let why = parameters(wrong)
+                .expect("it names some")
+                .expect_err("wrongly");
+            assert!(why.starts_with("spec.parametersRef: "), "{why}");
+        }
+    }
+}
