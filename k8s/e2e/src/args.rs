@@ -132,7 +132,8 @@ pub(crate) enum Condition {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Run the tests whose names contain this.
+    /// Run the tests whose names contain this. Images that the
+    /// variables `E2E_GATEWAY_IMAGE` and `E2E_CONTROLLER_IMAGE` name have to be loaded; others are built.
     #[arg(default_value = "")]
     pub(crate) filter: String,
     /// On the cluster that KUBECONFIG names. Load the images there first, or name them in

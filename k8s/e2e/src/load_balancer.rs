@@ -156,7 +156,7 @@ fn is_in_pool(address: Ipv4Addr) -> bool {
 }
 
 /// Who gets which address now: the one asked for, or else the lowest free one. A Service that asks for
-/// one outside of the pool stays without.
+/// one outside of the pool, or for another's, stays without.
 fn assignments(services: &[Arc<Service>]) -> Vec<(Arc<Service>, Ipv4Addr)> {
     let balanced = || services.iter().filter(|service| is_balanced(service));
     let mut used: BTreeSet<Ipv4Addr> = balanced().flat_map(|s| addresses_of(s)).collect();
@@ -166,11 +166,10 @@ fn assignments(services: &[Arc<Service>]) -> Vec<(Arc<Service>, Ipv4Addr)> {
             .spec
             .as_ref()
             .and_then(|spec| spec.load_balancer_ip.as_deref());
+        let is_free = |address: &Ipv4Addr| is_in_pool(*address) && !used.contains(address);
         let address = match asked.filter(|text| !text.is_empty()) {
-            Some(text) => text.parse().ok().filter(|address| is_in_pool(*address)),
-            None => (FIRST..255)
-                .map(pool_address)
-                .find(|address| !used.contains(address)),
+            Some(text) => text.parse().ok().filter(is_free),
+            None => (FIRST..255).map(pool_address).find(is_free),
         };
         if let Some(address) = address {
             used.insert(address);
@@ -363,6 +362,7 @@ mod tests {
         let services = [
             service("a", Some("172.31.250.7"), None),
             service("b", Some("192.0.2.1"), None),
+            service("c", Some("172.31.250.7"), None),
         ];
         assert_eq!(
             given(&services),

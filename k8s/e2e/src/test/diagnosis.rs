@@ -1,5 +1,6 @@
 //! What is said of a test that failed.
 
+use super::control_plane;
 use super::scope::Scope;
 use crate::cluster::Cluster;
 use crate::process::last_lines;
@@ -39,6 +40,17 @@ pub(super) async fn of_scope(scope: &Scope) -> String {
                 &log,
             );
         }
+    }
+    let controller = scope.within(control_plane::NAMESPACE);
+    let tail = format!("--tail={}", 2 * LINES);
+    let words = [
+        "logs",
+        "--selector=app.kubernetes.io/name=controller",
+        &tail,
+    ];
+    // Where none is installed, there is nothing to be said.
+    if let Ok(log) = controller.kubectl(&words, "").await {
+        section(&mut text, "log of the controller", &log);
     }
     if let Ok(cluster) = scope.ours() {
         of_cluster(&mut text, cluster);

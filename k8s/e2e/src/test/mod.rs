@@ -4,38 +4,36 @@
 //! the cluster has to say of it: events, states of pods, last lines of what is not ready.
 
 mod charts;
+mod control_plane;
 mod diagnosis;
 mod failures;
 mod gateway_pod;
 mod http;
 mod load;
 mod manifests;
+mod objects;
 mod platform;
 mod protocols;
+mod runner;
 mod scope;
 mod tls;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use tokio::task::LocalSet;
-
 use crate::args::TestArgs;
-use crate::cluster::Cluster;
 use crate::home::Home;
 use crate::process::say;
-use crate::{image, packages};
+use control_plane::{bad_input, life, live_traffic, tenancy};
+use runner::{Ours, Runner};
 use scope::{Images, Scope};
 
 /// How long a test may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
-
-/// How many nodes a cluster has that is started for the tests.
-const NODES: u8 = 2;
 
 /// What a test has to have.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,6 +42,8 @@ enum Needs {
     Any,
     /// A cluster of ours: its nodes' files, its network, its components.
     Ours,
+    /// A cluster of ours with the controller.
+    Controller,
 }
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
@@ -88,6 +88,25 @@ const TESTS: &[Test] = tests! {
     Ours failures::packets_between_nodes_come_later,
     Ours failures::packets_between_nodes_are_lost,
     Ours failures::traffic_goes_on_without_the_api_server,
+    Controller life::routes_services_and_pods_change_and_go,
+    Controller life::a_gateway_changes_and_goes,
+    Controller live_traffic::the_controller_is_killed,
+    Controller live_traffic::another_replica_becomes_the_leader,
+    Controller live_traffic::the_api_server_is_away,
+    Controller live_traffic::the_xds_mode_changes,
+    Controller live_traffic::proxies_are_replaced_while_the_controller_is_away,
+    Controller live_traffic::routes_change,
+    Controller live_traffic::a_backend_is_updated,
+    Controller live_traffic::proxies_come_and_go,
+    Controller live_traffic::a_node_is_drained,
+    Controller live_traffic::the_network_between_nodes_is_cut,
+    Controller tenancy::a_gateway_sees_nothing_of_another,
+    Controller tenancy::hostile_proxies_are_bounded,
+    Controller bad_input::objects_that_refer_to_nothing_say_so,
+    Controller bad_input::a_reserved_port_and_a_taken_address_are_refused,
+    Controller bad_input::names_of_253_characters_work,
+    Controller bad_input::somebody_who_replaces_our_status_causes_few_writes,
+    Controller bad_input::namespaces_that_are_not_selected_do_not_exist,
 };
 
 /// Runs the tests whose names contain the filter.
@@ -111,7 +130,14 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
     let all_passed = if args.existing {
         run_on_existing(&chosen)?
     } else {
-        run_on_ours(home, name, args, &chosen)?
+        let with_controller = chosen.iter().any(|it| it.needs == Needs::Controller);
+        let ours = Ours {
+            home,
+            name,
+            keep: args.keep,
+            with_controller,
+        };
+        ours.run(|runner| runner.run_all(&chosen))?
     };
     Ok(if all_passed {
         ExitCode::SUCCESS
@@ -123,107 +149,6 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
 fn run_on_existing(chosen: &[&Test]) -> Result<bool> {
     let kubeconfig = std::env::var_os("KUBECONFIG")
         .context("--existing needs a cluster: set KUBECONFIG to its kubeconfig")?;
-    run_all(
-        chosen,
-        &PathBuf::from(kubeconfig),
-        None,
-        &Images::of_environment(),
-    )
-}
-
-/// On the cluster of this name if it is up, or else on one that is started for the tests.
-fn run_on_ours(home: &Home, name: &str, args: &TestArgs, chosen: &[&Test]) -> Result<bool> {
-    packages::check_root()?;
-    let cluster = Cluster::named(home, name)?;
-    let gateway = image::build(home, "gateway", image::TEST_PROFILE)?;
-    let started = !cluster.is_up();
-    if started {
-        cluster.up(home, NODES)?;
-    }
-    let passed = cluster
-        .load_archives(std::slice::from_ref(&gateway.archive))
-        .and_then(|()| cluster.enter_client_network())
-        .and_then(|()| {
-            let images = Images {
-                gateway: gateway.reference.clone(),
-                echo: image::ECHO.to_owned(),
-            };
-            run_all(chosen, &cluster.kubeconfig(), Some(&cluster), &images)
-        });
-    if started && !args.keep {
-        cluster.down()?;
-    }
-    passed
-}
-
-fn run_all(
-    chosen: &[&Test],
-    kubeconfig: &Path,
-    cluster: Option<&Cluster>,
-    images: &Images,
-) -> Result<bool> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let mut failed = Vec::new();
-    let (mut passed, mut skipped) = (0, 0);
-    for test in chosen {
-        if test.needs == Needs::Ours && cluster.is_none() {
-            skipped += 1;
-            say(&format!(
-                "test {} ... skipped: it needs nodes that e2e started",
-                test.name
-            ))?;
-            continue;
-        }
-        let began = Instant::now();
-        // Clients of a test are tasks that share its state.
-        let result = LocalSet::new().block_on(&runtime, async {
-            let scope =
-                Scope::open(kubeconfig.to_owned(), cluster.cloned(), images.clone()).await?;
-            run_one(test, &scope).await
-        });
-        let took = began.elapsed().as_secs_f64();
-        match result {
-            Ok(()) => {
-                passed += 1;
-                say(&format!("test {} ... ok ({took:.1} s)", test.name))?;
-            }
-            Err(report) => {
-                failed.push(test.name);
-                say(&format!(
-                    "test {} ... FAILED ({took:.1} s)\n{report:#}",
-                    test.name
-                ))?;
-            }
-        }
-    }
-    for name in &failed {
-        say(&format!("failed: {name}"))?;
-    }
-    say(&format!(
-        "cluster tests: {passed} passed, {} failed, {skipped} skipped",
-        failed.len()
-    ))?;
-    Ok(failed.is_empty())
-}
-
-/// Runs one test in its namespace. A failure comes with what the cluster says.
-async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
-    let result = match tokio::time::timeout(PATIENCE, (test.run)(scope)).await {
-        Ok(result) => result,
-        Err(_) => Err(anyhow::anyhow!(
-            "it took longer than {} s",
-            PATIENCE.as_secs()
-        )),
-    };
-    let result = match result {
-        Ok(()) => Ok(()),
-        Err(error) => Err(anyhow::anyhow!(
-            "{error:#}\n{}",
-            diagnosis::of_scope(scope).await
-        )),
-    };
-    // What it left behind is none of the next test's business, and goes while that runs.
-    result.and(scope.close().await)
+    let kubeconfig = PathBuf::from(kubeconfig);
+    Runner::new(kubeconfig, None, Images::of_environment())?.run_all(chosen)
 }

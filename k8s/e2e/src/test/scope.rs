@@ -38,6 +38,7 @@ const HOPELESS: [&str; 6] = [
 #[derive(Debug, Clone)]
 pub(super) struct Images {
     pub(super) gateway: String,
+    pub(super) controller: String,
     pub(super) echo: String,
 }
 
@@ -48,8 +49,14 @@ impl Images {
             |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
         Self {
             gateway: named("E2E_GATEWAY_IMAGE", "localhost/gateway:e2e"),
+            controller: named("E2E_CONTROLLER_IMAGE", "localhost/controller:e2e"),
             echo: named("E2E_ECHO_IMAGE", image::ECHO),
         }
+    }
+
+    /// Whether the environment names the image of a program of ours.
+    pub(super) fn is_in_environment(program: &str) -> bool {
+        std::env::var_os(format!("E2E_{}_IMAGE", program.to_uppercase())).is_some()
     }
 }
 
@@ -59,6 +66,7 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// A namespace of a cluster.
+#[derive(Clone)]
 pub(super) struct Scope {
     pub(super) client: Client,
     pub(super) namespace: String,
@@ -78,20 +86,26 @@ impl Scope {
             .with_context(|| format!("cannot read {}", kubeconfig.display()))?;
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"generateName": "e2e-"}}))?;
-        let namespaces: Api<Namespace> = Api::all(client.clone());
-        let made = namespaces
-            .create(&PostParams::default(), &namespace)
-            .await
-            .context("cannot make a namespace in the cluster")?;
         let scope = Self {
             client,
-            namespace: made.name_any(),
+            namespace: String::new(),
             images,
             kubeconfig,
             cluster,
         };
+        scope.another().await
+    }
+
+    /// The same with one more new namespace, which has to be closed too.
+    pub(super) async fn another(&self) -> Result<Self> {
+        let namespace: Namespace =
+            serde_json::from_value(json!({"metadata": {"generateName": "e2e-"}}))?;
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let made = namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .context("cannot make a namespace in the cluster")?;
+        let scope = self.within(&made.name_any());
         // No pod is admitted before there is one.
         let accounts: Api<ServiceAccount> = scope.api();
         scope
@@ -100,6 +114,14 @@ impl Scope {
             })
             .await?;
         Ok(scope)
+    }
+
+    /// The same with a namespace that is somebody else's.
+    pub(super) fn within(&self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self.clone()
+        }
     }
 
     /// Removes the namespace, without waiting for its end.

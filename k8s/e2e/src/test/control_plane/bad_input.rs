@@ -1,0 +1,237 @@
+//! Objects that cannot be carried out: each says so in its own status, with what to do, and nothing else is
+//! disturbed.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::StatusCode;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::ControlPlane;
+use super::site::{HOST, Site, address, until};
+use crate::test::manifests::{gateway, listener, route};
+use crate::test::objects::{Says, says};
+use crate::test::scope::Scope;
+
+/// How long somebody replaces what we write, and how often we may write it again meanwhile.
+const FOREIGN_WRITES: Duration = Duration::from_secs(10);
+const MOST_WRITES: f64 = 8.0;
+
+/// A Gateway of this name with one HTTP listener on port 80.
+fn named(name: &str) -> Value {
+    let mut gateway = gateway(&[listener(80, "HTTP")]);
+    gateway["metadata"]["name"] = json!(name);
+    gateway
+}
+
+async fn expect(
+    scope: &Scope,
+    (kind, name): (&str, &str),
+    says: Says<'_>,
+    words: &str,
+) -> Result<()> {
+    let message = scope.condition(kind, name, says).await?;
+    ensure!(
+        message.contains(words),
+        "{kind} {name} says `{message}`, and not `{words}`"
+    );
+    Ok(())
+}
+
+pub(in crate::test) async fn objects_that_refer_to_nothing_say_so(scope: &Scope) -> Result<()> {
+    let site = Site::open(scope).await?;
+    scope.apply(&referring_to_nothing()).await?;
+    let refused = says("Accepted", "False", "InvalidParameters");
+    expect(scope, ("Gateway", "lost"), refused, "lost").await?;
+    let unresolved = says("ResolvedRefs", "False", "InvalidCertificateRef");
+    expect(scope, ("Gateway", "untrusted"), unresolved, "opaque").await?;
+    let without = says("ResolvedRefs", "False", "InvalidCACertificateRef");
+    expect(scope, ("BackendTLSPolicy", "policy"), without, "empty").await?;
+    // A Service whose certificate cannot be verified is not used.
+    site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
+        .await?;
+    scope.delete("BackendTLSPolicy", "policy").await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+
+    let parameters = json!({
+        "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
+        "metadata": {"name": "lost"}, "spec": {},
+    });
+    scope.apply(&[parameters]).await?;
+    address(scope, "lost", 80).await?;
+    let classless = scope.object("Gateway", "classless").await?;
+    let classless = classless.context("it is there")?;
+    let conditions = classless["status"]["conditions"].as_array();
+    ensure!(
+        conditions
+            .into_iter()
+            .flatten()
+            .all(|it| it["status"] == "Unknown"),
+        "a Gateway of nobody's class was judged: {classless}"
+    );
+    let deployed = scope.object("Deployment", "classless").await?;
+    ensure!(deployed.is_none(), "it was deployed");
+    Ok(())
+}
+
+/// Gateways `classless`, `lost` and `untrusted`, and a policy of Service `echo`.
+fn referring_to_nothing() -> [Value; 6] {
+    let mut classless = named("classless");
+    classless["spec"]["gatewayClassName"] = json!("nobody");
+    let mut lost = named("lost");
+    lost["spec"]["infrastructure"] = json!({"parametersRef": {
+        "group": "gateway-system.io", "kind": "GatewayParameters", "name": "lost"}});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "opaque"},
+        "stringData": {"password": "secret"},
+    });
+    let mut untrusted = gateway(&[json!({
+        "name": "https", "port": 443, "protocol": "HTTPS",
+        "tls": {"certificateRefs": [{"name": "opaque"}]},
+    })]);
+    untrusted["metadata"]["name"] = json!("untrusted");
+    let empty = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "empty"},
+        "data": {"other": "text"},
+    });
+    let policy = json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy",
+        "metadata": {"name": "policy"},
+        "spec": {
+            "targetRefs": [{"group": "", "kind": "Service", "name": "echo"}],
+            "validation": {"hostname": HOST, "caCertificateRefs": [
+                {"group": "", "kind": "ConfigMap", "name": "empty"}]},
+        },
+    });
+    [classless, lost, secret, untrusted, empty, policy]
+}
+
+pub(in crate::test) async fn a_reserved_port_and_a_taken_address_are_refused(
+    scope: &Scope,
+) -> Result<()> {
+    let mut reserved = gateway(&[listener(80, "HTTP"), listener(15_021, "HTTP")]);
+    reserved["metadata"]["name"] = json!("reserved");
+    let with_address = |name: &str| {
+        let mut gateway = named(name);
+        gateway["spec"]["addresses"] = json!([{"type": "IPAddress", "value": STATIC_ADDRESS}]);
+        gateway
+    };
+    scope.apply(&[reserved, with_address("first")]).await?;
+    let first = address(scope, "first", 80).await?;
+    ensure!(first.ip().to_string() == STATIC_ADDRESS, "it got {first}");
+    scope.apply(&[with_address("second")]).await?;
+    let taken = says("Programmed", "False", "AddressNotUsable");
+    expect(scope, ("Gateway", "second"), taken, STATIC_ADDRESS).await?;
+    let refused = says("Accepted", "False", "PortUnavailable");
+    expect(scope, ("Gateway", "reserved"), refused, "15021").await?;
+    // Its other listener works.
+    address(scope, "reserved", 80).await?;
+    // The address goes to the second once the first is gone.
+    scope.delete("Gateway", "first").await?;
+    scope.gone("Service", "first").await?;
+    address(scope, "second", 80).await.map(drop)
+}
+
+/// In the pool of the cluster's load balancer, and high enough that no test is given it by chance.
+const STATIC_ADDRESS: &str = "172.31.250.231";
+
+pub(in crate::test) async fn names_of_253_characters_work(scope: &Scope) -> Result<()> {
+    let name = format!("{}.example", "a".repeat(245));
+    let site = Site::open(scope).await?;
+    let mut long = route("HTTPRoute", 80, "echo");
+    long["metadata"]["name"] = json!(name);
+    long["spec"]["parentRefs"] = json!([{"name": name}]);
+    scope.apply(&[named(&name), long]).await?;
+    let address = address(scope, &name, 80).await?;
+    until(scope, address, (HOST, "/"), StatusCode::OK).await?;
+    site.until(HOST, "/", StatusCode::OK).await.map(drop)
+}
+
+pub(in crate::test) async fn somebody_who_replaces_our_status_causes_few_writes(
+    scope: &Scope,
+) -> Result<()> {
+    let site = Site::open(scope).await?;
+    let control_plane = ControlPlane::of(scope);
+    let routes = scope.objects("HTTPRoute")?;
+    let written = "gateway_controller_status_writes_total{result=\"written\"}";
+    let before = control_plane.metric(written).await?;
+    let began = Instant::now();
+    let mut foreign = 0;
+    while began.elapsed() < FOREIGN_WRITES {
+        let patch = Patch::Merge(json!({"status": {"parents": []}}));
+        let params = PatchParams::default();
+        routes.patch_status("echo-80", &params, &patch).await?;
+        foreign += 1;
+        sleep(Duration::from_millis(50)).await;
+    }
+    let after = control_plane.metric(written).await?;
+    ensure!(
+        after - before <= MOST_WRITES,
+        "{foreign} foreign writes caused {} of ours in {FOREIGN_WRITES:?}",
+        after - before
+    );
+    let accepted = says("Accepted", "True", "Accepted");
+    scope.condition("HTTPRoute", "echo-80", accepted).await?;
+    site.until(HOST, "/", StatusCode::OK).await.map(drop)
+}
+
+pub(in crate::test) async fn namespaces_that_are_not_selected_do_not_exist(
+    scope: &Scope,
+) -> Result<()> {
+    let control_plane = ControlPlane::of(scope);
+    let hidden = scope.another().await?;
+    let selector = json!([{"matchLabels": {"kubernetes.io/metadata.name": scope.namespace}}]);
+    let variable = "CONTROLLER_DISCOVERY_NAMESPACE_SELECTORS";
+    control_plane
+        .set(&[(variable, Some(&selector.to_string()))])
+        .await?;
+    let shown = async {
+        let site = Site::open(scope).await?;
+        let grant = json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
+            "metadata": {"name": "all"},
+            "spec": {
+                "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute",
+                          "namespace": scope.namespace}],
+                "to": [{"group": "", "kind": "Service"}],
+            },
+        });
+        let mut objects =
+            super::site::backend(&hidden, "echo", crate::test::manifests::Speech::Http, 1);
+        objects.extend([grant, named("hidden")]);
+        hidden.apply(&objects).await?;
+        let mut across = route("HTTPRoute", 80, "echo");
+        across["spec"]["rules"][0]["backendRefs"][0]["namespace"] = json!(hidden.namespace);
+        scope.apply(&[across]).await?;
+        site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
+            .await?;
+        ensure!(
+            hidden.object("Deployment", "hidden").await?.is_none(),
+            "a Gateway of a namespace that is not selected was deployed"
+        );
+        // Until it is selected.
+        scope
+            .kubectl(&["label", "namespace", &hidden.namespace, "team=a"], "")
+            .await?;
+        let wider = json!([selector[0], {"matchExpressions": [
+            {"key": "team", "operator": "In", "values": ["a"]}]}]);
+        control_plane
+            .set(&[(variable, Some(&wider.to_string()))])
+            .await?;
+        site.until(HOST, "/", StatusCode::OK).await?;
+        address(&hidden, "hidden", 80).await?;
+        // Followed without a restart.
+        scope
+            .kubectl(&["label", "namespace", &hidden.namespace, "team-"], "")
+            .await?;
+        site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
+            .await
+            .map(drop)
+    };
+    let shown = shown.await;
+    control_plane.set(&[(variable, None)]).await?;
+    hidden.close().await?;
+    shown
+}

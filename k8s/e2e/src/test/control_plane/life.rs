@@ -1,0 +1,99 @@
+//! What becomes of each kind of object that is made, changed and deleted, as a client sees it.
+
+use anyhow::{Result, ensure};
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::site::{HOST, Site, ask, backend, pod_of, service, until};
+use crate::test::manifests::{Speech, gateway, listener, route};
+use crate::test::objects::says;
+use crate::test::scope::Scope;
+
+pub(in crate::test) async fn routes_services_and_pods_change_and_go(scope: &Scope) -> Result<()> {
+    let site = Site::open(scope).await?;
+
+    let mut narrowed = route("HTTPRoute", 80, "echo");
+    narrowed["spec"]["hostnames"] = json!(["other.example.com"]);
+    scope.apply(&[narrowed]).await?;
+    site.until(HOST, "/", StatusCode::NOT_FOUND).await?;
+    site.until("other.example.com", "/", StatusCode::OK).await?;
+    scope.apply(&[route("HTTPRoute", 80, "echo")]).await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+
+    scope
+        .apply(&backend(scope, "other", Speech::Http, 1))
+        .await?;
+    scope
+        .apply(&[service("echo", "other", Speech::Http)])
+        .await?;
+    site.until_answered_by("other").await?;
+    scope
+        .apply(&[service("echo", "echo", Speech::Http)])
+        .await?;
+    site.until_answered_by("echo").await?;
+
+    scope
+        .kubectl(&["scale", "deployment/echo", "--replicas=0"], "")
+        .await?;
+    site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
+        .await?;
+    scope
+        .kubectl(&["scale", "deployment/echo", "--replicas=1"], "")
+        .await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+
+    scope.delete("Service", "echo").await?;
+    site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
+        .await?;
+    let missing = says("ResolvedRefs", "False", "BackendNotFound");
+    scope.condition("HTTPRoute", "echo-80", missing).await?;
+    scope
+        .apply(&[service("echo", "echo", Speech::Http)])
+        .await?;
+    let found = says("ResolvedRefs", "True", "ResolvedRefs");
+    scope.condition("HTTPRoute", "echo-80", found).await?;
+    let answer = site.until(HOST, "/", StatusCode::OK).await?;
+    ensure!(
+        pod_of(&answer).is_some(),
+        "not the backend answered: {answer:?}"
+    );
+
+    scope.delete("HTTPRoute", "echo-80").await?;
+    site.until(HOST, "/", StatusCode::NOT_FOUND).await.map(drop)
+}
+
+pub(in crate::test) async fn a_gateway_changes_and_goes(scope: &Scope) -> Result<()> {
+    let site = Site::open(scope).await?;
+    let mut everywhere = route("HTTPRoute", 80, "echo");
+    everywhere["spec"]["parentRefs"] = json!([{"name": "edge"}]);
+    let edge = gateway(&[listener(80, "HTTP"), listener(8080, "HTTP")]);
+    scope.apply(&[everywhere, edge]).await?;
+    let mut second = site.address;
+    second.set_port(8080);
+    until(scope, second, (HOST, "/"), StatusCode::OK).await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+
+    scope.apply(&[gateway(&[listener(8080, "HTTP")])]).await?;
+    scope
+        .until("port 80 to be closed", async || {
+            // Where nobody listens, nothing may come back at all.
+            let answer = ask(site.address, HOST, "/").await;
+            Ok(answer.is_err().then_some(()))
+        })
+        .await?;
+    until(scope, second, (HOST, "/"), StatusCode::OK).await?;
+
+    scope.delete("Gateway", "edge").await?;
+    for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {
+        scope.gone(kind, "edge").await?;
+    }
+    scope.gone("Service", "edge-metrics").await?;
+    scope
+        .until("the route to have no parent", async || {
+            let route = scope.object("HTTPRoute", "echo-80").await?;
+            let route = route.unwrap_or_default();
+            let parents = route["status"]["parents"].as_array();
+            Ok(parents.is_none_or(Vec::is_empty).then_some(()))
+        })
+        .await
+}

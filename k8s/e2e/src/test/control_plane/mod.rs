@@ -1,0 +1,201 @@
+//! The controller on a cluster, as `k8s/install` tells to install it: once for all tests that need it.
+//!
+//! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
+//! are grouped by subject: `life` (what becomes of each kind of object that changes or goes), `live_traffic`
+//! (what clients notice of failures and changes), `tenancy` (proxies that are not what they say),
+//! `bad_input`.
+
+pub(super) mod bad_input;
+pub(super) mod life;
+pub(super) mod live_traffic;
+mod proxy;
+mod site;
+pub(super) mod tenancy;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::http;
+use super::scope::Scope;
+use crate::{home, process};
+
+/// Of the manifests.
+pub(super) const NAMESPACE: &str = "gateway-system";
+
+/// Of Gateway API, whose CRDs are installed. Later ones need a newer Go to be fetched.
+const GATEWAY_API: &str = "sigs.k8s.io/gateway-api@v1.6.3";
+
+/// An installed controller.
+pub(super) struct ControlPlane {
+    /// In its namespace.
+    scope: Scope,
+    /// Whether it was there before the tests.
+    was_there: bool,
+}
+
+impl ControlPlane {
+    /// Installs the CRDs and the controller, and waits until it is ready.
+    pub(super) async fn install(scope: &Scope, crds: &Path) -> Result<Self> {
+        let namespaces: Api<Namespace> = Api::all(scope.client.clone());
+        let was_there = namespaces.get_opt(NAMESPACE).await?.is_some();
+        let own = home::repository().join("k8s/crds");
+        let (crds, own) = (crds.to_string_lossy(), own.to_string_lossy());
+        let apply = ["apply", "--server-side", "-f", &crds, "-f", &own];
+        scope.kubectl(&apply, "").await?;
+        let manifest = home::repository().join("k8s/install/controller.yaml");
+        let manifest = fs::read_to_string(&manifest).context("cannot read the manifests")?;
+        let manifest = manifest
+            .replace(
+                "image: controller:latest",
+                &format!("image: {}", scope.images.controller),
+            )
+            .replace("\"gateway:latest\"", &format!("{:?}", scope.images.gateway));
+        let control_plane = Self {
+            scope: scope.within(NAMESPACE),
+            was_there,
+        };
+        control_plane
+            .scope
+            .kubectl(&["apply", "-f", "-"], &manifest)
+            .await?;
+        control_plane.rolled_out().await?;
+        Ok(control_plane)
+    }
+
+    /// Removes it, unless it is somebody else's. The CRDs stay, and with them what others made of them.
+    pub(super) async fn remove(&self) -> Result<()> {
+        if self.was_there {
+            return Ok(());
+        }
+        let manifest = home::repository().join("k8s/install/controller.yaml");
+        let delete = ["delete", "--wait=false", "-f", &manifest.to_string_lossy()];
+        self.scope.kubectl(&delete, "").await.map(drop)
+    }
+
+    /// The one that is installed.
+    fn of(scope: &Scope) -> Self {
+        Self {
+            scope: scope.within(NAMESPACE),
+            was_there: true,
+        }
+    }
+
+    /// Waits until its pods are as its Deployment says, and ready.
+    async fn rolled_out(&self) -> Result<()> {
+        let status = [
+            "rollout",
+            "status",
+            "deployment/controller",
+            "--timeout=120s",
+        ];
+        self.scope.kubectl(&status, "").await.map(drop)
+    }
+
+    /// Runs so many replicas, and waits until they are ready and all others gone.
+    async fn scale(&self, replicas: usize) -> Result<()> {
+        let count = format!("--replicas={replicas}");
+        self.scope
+            .kubectl(&["scale", "deployment/controller", &count], "")
+            .await?;
+        self.rolled_out().await?;
+        self.scope
+            .until("the other replicas to be gone", async || {
+                Ok((self.pods().await?.len() == replicas).then_some(()))
+            })
+            .await
+    }
+
+    /// Sets environment variables, or removes them, and waits until it has them.
+    async fn set(&self, variables: &[(&str, Option<&str>)]) -> Result<()> {
+        let words = variables.iter().map(|(name, value)| match value {
+            Some(value) => format!("{name}={value}"),
+            None => format!("{name}-"),
+        });
+        let words: Vec<String> = words.collect();
+        let mut all = vec!["set", "env", "deployment/controller"];
+        all.extend(words.iter().map(String::as_str));
+        self.scope.kubectl(&all, "").await?;
+        self.rolled_out().await
+    }
+
+    /// Keeps it on a node, or lets it be anywhere.
+    async fn pin(&self, node: Option<&str>) -> Result<()> {
+        let patch = json!({"spec": {"template": {"spec": {"nodeName": node}}}}).to_string();
+        let words = ["patch", "deployment/controller", "--patch", &patch];
+        self.scope.kubectl(&words, "").await?;
+        self.rolled_out().await
+    }
+
+    /// The names of its pods.
+    async fn pods(&self) -> Result<Vec<String>> {
+        let pods: Api<Pod> = self.scope.api();
+        let ours = ListParams::default().labels("app.kubernetes.io/name=controller");
+        let pods = pods.list(&ours).await?;
+        Ok(pods.iter().map(ResourceExt::name_any).collect())
+    }
+
+    /// The pod that is the leader.
+    async fn leader(&self) -> Result<String> {
+        let lease = self.scope.object("Lease", "gateway-controller").await?;
+        let lease = lease.context("there is no Lease")?;
+        let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+        let pod = holder.rsplit_once('_').context("nobody holds the Lease")?.0;
+        Ok(pod.to_owned())
+    }
+
+    /// A metric of one replica.
+    async fn metric(&self, name: &str) -> Result<f64> {
+        let pod = self.pods().await?.pop().context("a replica")?;
+        let pods: Api<Pod> = self.scope.api();
+        let pod = pods.get(&pod).await?;
+        let text = http::get(
+            self.scope.connect(&pod, 9092).await?,
+            "controller",
+            "/metrics",
+        )
+        .await?;
+        let mut values = text.lines().filter_map(|line| line.strip_prefix(name));
+        // One that was never counted is not there.
+        Ok(values.next().map_or(Ok(0.0), |it| it.trim().parse())?)
+    }
+
+    /// Bytes of memory of one replica.
+    async fn memory(&self) -> Result<f64> {
+        let pod = self.pods().await?.pop().context("a replica")?;
+        let pods: Api<Pod> = self.scope.api();
+        let pod = pods.get(&pod).await?;
+        let admin = self.scope.forward(&pod, 15_000).await?;
+        let memory = http::get(admin, "localhost", "/memory").await?;
+        let memory: Value = serde_json::from_str(&memory)?;
+        memory["process"]["rss"]
+            .as_f64()
+            .context("memory of the process")
+    }
+
+    /// Ends a pod at once, as a crash of its node does.
+    async fn kill(&self, pod: &str) -> Result<()> {
+        let words = ["delete", "pod", pod, "--force", "--grace-period=0"];
+        self.scope.kubectl(&words, "").await.map(drop)
+    }
+}
+
+/// The folder of the CRDs of Gateway API, in Go's cache of modules. They may have to be fetched, for which
+/// there has to be a network.
+pub(super) fn gateway_api_crds() -> Result<PathBuf> {
+    let mut go = Command::new("go");
+    go.args(["mod", "download", "-json", GATEWAY_API])
+        .env("PATH", crate::packages::search_path())
+        .env("GOFLAGS", "-mod=mod")
+        .current_dir(Path::new("/"));
+    let said: Value = serde_json::from_str(&process::run(&mut go)?)
+        .with_context(|| format!("Go does not tell where {GATEWAY_API} is"))?;
+    let folder = said["Dir"].as_str().context("a module has a folder")?;
+    Ok(Path::new(folder).join("config/crd/standard"))
+}

@@ -1,0 +1,185 @@
+//! Runs tests one after the other, each in a namespace of its own, on a cluster that is there or is started
+//! for them.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow};
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+
+use super::control_plane::{ControlPlane, gateway_api_crds};
+use super::scope::{Images, Scope};
+use super::{Needs, PATIENCE, Test, diagnosis};
+use crate::cluster::Cluster;
+use crate::home::Home;
+use crate::process::say;
+use crate::{image, packages};
+
+/// How many nodes a cluster has that is started for the tests.
+const NODES: u8 = 2;
+
+/// The cluster of a name if it is up, or else one that is started for what runs on it.
+pub(super) struct Ours<'a> {
+    pub(super) home: &'a Home,
+    pub(super) name: &'a str,
+    /// Whether to leave a cluster up that was started.
+    pub(super) keep: bool,
+    /// Whether the image of the controller is needed too.
+    pub(super) with_controller: bool,
+}
+
+impl Ours<'_> {
+    /// Runs something on it, with images of the tree as it is.
+    pub(super) fn run<T>(&self, work: impl FnOnce(&mut Runner) -> Result<T>) -> Result<T> {
+        packages::check_root()?;
+        let cluster = Cluster::named(self.home, self.name)?;
+        let mut images = Images::of_environment();
+        let mut archives = Vec::new();
+        let mut build = |program: &str, reference: &mut String| -> Result<()> {
+            // One that the environment names has been loaded.
+            if !Images::is_in_environment(program) {
+                let image = image::build(self.home, program, image::TEST_PROFILE)?;
+                archives.push(image.archive);
+                *reference = image.reference;
+            }
+            Ok(())
+        };
+        build("gateway", &mut images.gateway)?;
+        if self.with_controller {
+            build("controller", &mut images.controller)?;
+        }
+        // Clients of the cluster reach nothing else.
+        let crds = self.with_controller.then(gateway_api_crds).transpose()?;
+        let started = !cluster.is_up();
+        if started {
+            cluster.up(self.home, NODES)?;
+        }
+        let result = cluster
+            .load_archives(&archives)
+            .and_then(|()| cluster.enter_client_network())
+            .and_then(|()| Runner::new(cluster.kubeconfig(), Some(cluster.clone()), images))
+            .and_then(|mut runner| {
+                runner.crds = crds;
+                work(&mut runner)
+            });
+        if started && !self.keep {
+            cluster.down()?;
+        }
+        result
+    }
+}
+
+/// Runs tests.
+pub(super) struct Runner {
+    runtime: Runtime,
+    kubeconfig: PathBuf,
+    cluster: Option<Cluster>,
+    images: Images,
+    /// The folder of the CRDs of Gateway API, where the controller is needed.
+    crds: Option<PathBuf>,
+    control_plane: Option<ControlPlane>,
+}
+
+impl Runner {
+    pub(super) fn new(
+        kubeconfig: PathBuf,
+        cluster: Option<Cluster>,
+        images: Images,
+    ) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        Ok(Self {
+            runtime,
+            kubeconfig,
+            cluster,
+            images,
+            crds: None,
+            control_plane: None,
+        })
+    }
+
+    /// Runs these tests. Returns whether none failed.
+    pub(super) fn run_all(&mut self, chosen: &[&Test]) -> Result<bool> {
+        let mut failed = Vec::new();
+        let (mut passed, mut skipped) = (0, 0);
+        for test in chosen {
+            if test.needs != Needs::Any && self.cluster.is_none() {
+                skipped += 1;
+                let why = "it needs nodes that e2e started";
+                say(&format!("test {} ... skipped: {why}", test.name))?;
+                continue;
+            }
+            let began = Instant::now();
+            let result = self.run(test);
+            let took = began.elapsed().as_secs_f64();
+            match result {
+                Ok(()) => {
+                    passed += 1;
+                    say(&format!("test {} ... ok ({took:.1} s)", test.name))?;
+                }
+                Err(report) => {
+                    failed.push(test.name);
+                    let line = format!("test {} ... FAILED ({took:.1} s)", test.name);
+                    say(&format!("{line}\n{report:#}"))?;
+                }
+            }
+        }
+        self.remove_control_plane()?;
+        for name in &failed {
+            say(&format!("failed: {name}"))?;
+        }
+        let count = failed.len();
+        say(&format!(
+            "cluster tests: {passed} passed, {count} failed, {skipped} skipped"
+        ))?;
+        Ok(failed.is_empty())
+    }
+
+    fn run(&mut self, test: &Test) -> Result<()> {
+        let needs_controller = test.needs == Needs::Controller;
+        self.in_namespace(needs_controller, async |scope| run_one(test, scope).await)
+    }
+
+    /// Runs something in a namespace of its own, beside the controller where it needs one.
+    pub(super) fn in_namespace<T>(
+        &mut self,
+        needs_controller: bool,
+        work: impl AsyncFnOnce(&Scope) -> Result<T>,
+    ) -> Result<T> {
+        let (kubeconfig, cluster) = (self.kubeconfig.clone(), self.cluster.clone());
+        let (images, crds) = (self.images.clone(), self.crds.clone());
+        let control_plane = &mut self.control_plane;
+        // Clients of a test are tasks that share its state.
+        LocalSet::new().block_on(&self.runtime, async {
+            let scope = Scope::open(kubeconfig, cluster, images).await?;
+            if let (true, None, Some(crds)) = (needs_controller, &control_plane, crds) {
+                *control_plane = Some(ControlPlane::install(&scope, &crds).await?);
+            }
+            work(&scope).await
+        })
+    }
+
+    /// Removes the controller, if it was installed.
+    pub(super) fn remove_control_plane(&mut self) -> Result<()> {
+        match self.control_plane.take() {
+            Some(control_plane) => self.runtime.block_on(control_plane.remove()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Runs one test in its namespace. A failure comes with what the cluster says.
+async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
+    let result = match tokio::time::timeout(PATIENCE, (test.run)(scope)).await {
+        Ok(result) => result,
+        Err(_) => Err(anyhow!("it took longer than {} s", PATIENCE.as_secs())),
+    };
+    let result = match result {
+        Ok(()) => Ok(()),
+        Err(error) => Err(anyhow!("{error:#}\n{}", diagnosis::of_scope(scope).await)),
+    };
+    // What it left behind is none of the next test's business, and goes while that runs.
+    result.and(scope.close().await)
+}
