@@ -213,6 +213,7 @@ failures! {
 
     // Authentication. Which check failed is not for the client to know.
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
+    NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is needed";
     NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified now";
 

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod choice;
 pub(crate) mod client;
 pub(crate) mod feed;
+mod key_waits;
 mod outgoing;
 mod proxy;
 mod record;

@@ -10,6 +10,7 @@ use crate::shard::Shard;
 use crate::trace::Watches;
 use crate::upstream::Upstreams;
 
+use super::key_waits::KeyWaits;
 use super::scratch::ScratchPool;
 
 /// The state that everything proxied by a shard shares.
@@ -22,6 +23,8 @@ pub(crate) struct Proxy {
     pub(crate) regexes: RefCell<Table<RegexCache>>,
     /// Tokens that were verified.
     pub(crate) tokens: RefCell<TokenCache>,
+    /// Requests that wait for the key of their token.
+    pub(crate) key_waits: KeyWaits,
     /// Seals session tokens.
     pub(crate) session_key: ring::hmac::Key,
     /// Who watches its requests.
@@ -37,6 +40,7 @@ impl Proxy {
             scratch: ScratchPool::default(),
             regexes: RefCell::default(),
             tokens: RefCell::default(),
+            key_waits: KeyWaits::default(),
             session_key,
             watches: Watches::default(),
         }

@@ -1,17 +1,19 @@
 //! Who sent the request, where the rule wants to know.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
+use crate::limits::{JWKS_LOOK, JWKS_WAIT};
 use crate::policy::cors::Preflight;
-use crate::policy::jwt::{Carrier, Principal};
+use crate::policy::jwt::{Authenticator, Carrier, Denied, MissingKey, Principal, Refusal, Reply};
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
 impl<'a> Exchange<'a> {
-    /// Lets the request in or refuses it, as the rule's policy of tokens says.
-    pub(super) fn authenticate(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
+    /// Lets the request in or refuses it, as the rule's policy of tokens says. Waits for the key of its
+    /// token where that may be new.
+    pub(super) async fn authenticate(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
         let Some(policy) = matched.rule.jwt.as_deref() else {
             return Ok(());
         };
@@ -25,8 +27,13 @@ impl<'a> Exchange<'a> {
             return Ok(());
         }
         let carrier = self.carrier(matched.target);
-        let mut cache = self.proxy.tokens.borrow_mut();
-        let result = policy.authenticate(carrier, unix_time(), &mut cache);
+        let result = match self.judge(policy, carrier) {
+            // In a box: few requests ever wait here.
+            Err(Denied {
+                missing: Some(key), ..
+            }) => Box::pin(self.judge_with_new_keys(policy, carrier, key)).await,
+            result => result.map_err(|denied| denied.refusal),
+        };
         let proof = result
             .as_ref()
             .map(Principal::proof)
@@ -48,6 +55,46 @@ impl<'a> Exchange<'a> {
             self.work.request_body.drop_trailers();
         }
         Ok(())
+    }
+
+    fn judge(
+        &self,
+        policy: &'a Authenticator,
+        carrier: Carrier<'_>,
+    ) -> Result<Principal<'a>, Denied> {
+        let mut cache = self.proxy.tokens.borrow_mut();
+        policy.authenticate(carrier, unix_time(), &mut cache)
+    }
+
+    /// Judges the request whenever keys were fetched, until its own is there or is known to be none.
+    async fn judge_with_new_keys(
+        &self,
+        policy: &'a Authenticator,
+        carrier: Carrier<'_>,
+        mut missing: MissingKey,
+    ) -> Result<Principal<'a>, Refusal> {
+        let _place = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
+        let until = Instant::now() + JWKS_WAIT;
+        loop {
+            match missing.reply(unix_time()) {
+                Reply::Changed => {}
+                Reply::Fetched => {
+                    let mut cache = self.proxy.tokens.borrow_mut();
+                    cache.note_unknown(&missing, unix_time());
+                }
+                Reply::Pending if Instant::now() < until => {
+                    monoio::time::sleep(JWKS_LOOK).await;
+                    continue;
+                }
+                Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),
+            }
+            match self.judge(policy, carrier) {
+                Err(Denied {
+                    missing: Some(key), ..
+                }) => missing = key,
+                result => return result.map_err(|denied| denied.refusal),
+            }
+        }
     }
 
     /// What of the request may carry a token.

@@ -8,7 +8,7 @@ use xds::model::AccessLog;
 
 use crate::config::Rule;
 use crate::exchange::{After, Exchange, Next};
-use crate::failure::{ConnectionAction, Failure, FailureKind};
+use crate::failure::{ConnectionAction, Failure};
 use crate::http::grpc;
 use crate::http::h1::encode::Persist;
 use crate::http::head::Version;
@@ -58,10 +58,9 @@ impl Exchange<'_> {
             let origin = received.head.fields.value(Known::Origin, &received.bytes);
             cors.write_lines(origin, None, lines);
         }
-        if kind == FailureKind::Unauthenticated
-            && let Some(policy) = self.record.rule.and_then(|rule| rule.jwt.as_deref())
-        {
-            lines.extend_from_slice(policy.challenge());
+        let jwt = self.record.rule.and_then(|rule| rule.jwt.as_deref());
+        if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
+            lines.extend_from_slice(challenge);
         }
         if kind.retry_after() {
             lines.extend_from_slice(b"Retry-After: ");

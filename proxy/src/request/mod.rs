@@ -95,7 +95,7 @@ async fn serve<'a>(
     }
     let listener = exchange.select_listener(host)?;
     let matched = exchange.select_rule(listener, host, target)?;
-    exchange.authenticate(&matched)?;
+    exchange.authenticate(&matched).await?;
     if let Some(after) = exchange.answer_by_rule(&matched).await? {
         return Ok(after);
     }

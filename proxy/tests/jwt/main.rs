@@ -9,9 +9,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::Known;
-use proxy::policy::jwt::{
-    Authenticator, Carrier, KeySet, KeySource, Provenance, Refusal, TokenCache, Wake,
-};
+use proxy::policy::jwt::{Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, Wake};
 use serde_json::{Value, json};
 use xds::model::{JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
 
@@ -65,7 +63,7 @@ fn judge(policy: &Authenticator, token: &str, cache: &mut TokenCache) -> &'stati
         query: None,
     };
     let judged = policy.authenticate(carrier, NOW, cache);
-    judged.map_or_else(Refusal::reason, |_| "accept")
+    judged.map_or_else(|denied| denied.refusal.reason(), |_| "accept")
 }
 
 /// The policy that the table is about.

@@ -55,6 +55,15 @@ pub(crate) fn expect_refused(answer: &Message) {
     assert_eq!(answer.text(), "a valid token is needed\n");
 }
 
+/// Of a request without a token the challenge names no error (RFC 6750 section 3).
+#[track_caller]
+pub(crate) fn expect_asked_for_a_token(answer: &Message) {
+    assert_eq!(answer.status(), 401, "{answer}");
+    let challenge = answer.value("www-authenticate");
+    assert_eq!(challenge, Some("Bearer realm=\"shop\""));
+    assert_eq!(answer.text(), "a token is needed\n");
+}
+
 on_both_drivers! {
     fn strict_lets_in_who_has_a_good_token(driver) {
         let (origin, signer) = (origin(), Signer::p256());
@@ -77,7 +86,7 @@ on_both_drivers! {
             claims[name] = value;
             signer.signs("key", &claims)
         };
-        expect_refused(&asks(&mut client, "/", &[]));
+        expect_asked_for_a_token(&asks(&mut client, "/", &[]));
         for token in [
             "x".to_owned(),
             stranger.signs("key", &claims()),
@@ -91,7 +100,8 @@ on_both_drivers! {
             expect_refused(&asks(&mut client, "/", &bearer(&token)));
         }
         let good = signer.signs("key", &claims());
-        for line in ["Basic dTpw".to_owned(), "Bearer".to_owned(), good] {
+        expect_asked_for_a_token(&asks(&mut client, "/", &["Authorization: Basic dTpw".to_owned()]));
+        for line in ["Bearer".to_owned(), good] {
             expect_refused(&asks(&mut client, "/", &[format!("Authorization: {line}")]));
         }
         assert!(origin.requests().is_empty());
@@ -205,7 +215,7 @@ on_both_drivers! {
                 .rule_of("open", "{backendRefs: [{@origin}]}")
                 .policy_of(target, &policy("Strict", &signer, ""))
                 .start();
-            expect_refused(&asks(&mut gateway.client(), "/", &[]));
+            expect_asked_for_a_token(&asks(&mut gateway.client(), "/", &[]));
             let token = bearer(&signer.signs("key", &claims()));
             assert_eq!(asks(&mut gateway.client(), "/", &token).status(), 200);
             let open = crate::support::client(gateway.address_of(1)).gets("/").reads();
@@ -247,7 +257,7 @@ on_both_drivers! {
         let preflight = client.reads();
         assert!(matches!(preflight.status(), 200 | 204), "{preflight}");
         let refused = asks(&mut client, "/", &["Origin: https://app.test".to_owned()]);
-        expect_refused(&refused);
+        expect_asked_for_a_token(&refused);
         assert_eq!(refused.value("access-control-allow-origin"), Some("https://app.test"));
         assert!(origin.requests().is_empty());
     }
@@ -257,7 +267,7 @@ on_both_drivers! {
         let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, "")).start();
         let mut client = gateway.client();
         client.posts("/", "a short body");
-        expect_refused(&client.reads());
+        expect_asked_for_a_token(&client.reads());
         let token = bearer(&signer.signs("key", &claims()));
         assert_eq!(asks(&mut client, "/", &token).status(), 200);
     }

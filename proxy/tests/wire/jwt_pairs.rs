@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::jwt::{asks, bearer, claims, expect_refused, policy};
+use super::jwt::{asks, bearer, claims, expect_asked_for_a_token, expect_refused, policy};
 use crate::support::{Client, Message, Signer, on_every_pair, origin};
 
 on_every_pair! {
@@ -15,7 +15,7 @@ on_every_pair! {
             let token = signer.signs("key", &claims());
             assert_eq!(asks(&mut client, "/", &bearer(&token)).status(), 200);
         }
-        expect_refused(&asks(&mut client, "/", &[]));
+        expect_asked_for_a_token(&asks(&mut client, "/", &[]));
         for token in [
             "x".to_owned(),
             stranger.signs("key", &claims()),
@@ -53,7 +53,7 @@ on_every_pair! {
             .start();
         let mut client = pair.client(&gateway);
         assert_eq!(asks(&mut client, "/open", &[]).status(), 200);
-        expect_refused(&asks(&mut client, "/closed", &[]));
+        expect_asked_for_a_token(&asks(&mut client, "/closed", &[]));
         let token = bearer(&signer.signs("key", &claims()));
         assert_eq!(asks(&mut client, "/closed", &token).status(), 200);
     }
@@ -75,13 +75,17 @@ on_every_pair! {
             .start();
         let mut client = pair.client(&gateway);
         let expired = signer.signs("key", &with("exp", json!(1)));
-        for line in ["", &format!("Authorization: Bearer {expired}\r\n")] {
+        let with_a_bad_one = format!("Authorization: Bearer {expired}\r\n");
+        for (line, message, challenge) in [
+            ("", "a token is needed", "Bearer realm=\"shop\""),
+            (&with_a_bad_one, "a valid token is needed", "Bearer realm=\"shop\", error=\"invalid_token\""),
+        ] {
             let refused = calls(&mut client, line);
             assert_eq!(refused.status(), 200, "{refused}");
             assert_eq!(refused.value("content-type"), Some("application/grpc"));
             assert_eq!(refused.value("grpc-status"), Some("16"));
-            assert_eq!(refused.value("grpc-message"), Some("a valid token is needed"));
-            assert_eq!(refused.value("www-authenticate"), Some("Bearer realm=\"shop\", error=\"invalid_token\""));
+            assert_eq!(refused.value("grpc-message"), Some(message));
+            assert_eq!(refused.value("www-authenticate"), Some(challenge));
             assert!(refused.body.is_empty() && refused.trailers.is_empty(), "{refused}");
         }
         gateway.waits_for_access_log("grpc_status=16");

@@ -11,7 +11,8 @@ use xds::model::JwksLocation;
 use super::fetch::{FetchError, Fetched};
 use crate::config::compile::RemoteKeys;
 use crate::limits::{
-    JWKS_REFRESH, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX, JWKS_TTL_MIN,
+    JWKS_REFRESH, JWKS_REFRESH_MIN, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX,
+    JWKS_TTL_MIN,
 };
 use crate::policy::jwt::{KeySet, Provenance};
 
@@ -33,6 +34,10 @@ struct Set {
     state: State,
     /// Since the last answer.
     failures: u32,
+    /// Whether the fetch under way answers a question of a shard.
+    is_question: bool,
+    /// Such fetches that brought nothing new, one after the other.
+    futile: u32,
     /// No question of a shard is followed before.
     patient_until: Instant,
     /// The keys in force, and the hash of their text: the same text is no change.
@@ -63,6 +68,8 @@ impl KeySets {
                 remote: remote.clone(),
                 state: State::Due(now),
                 failures: 0,
+                is_question: false,
+                futile: 0,
                 patient_until: now,
                 keys: None,
             });
@@ -74,9 +81,8 @@ impl KeySets {
         let mut due = Vec::new();
         for set in &mut self.sets {
             if set.due().is_some_and(|at| at <= now) {
-                if set.remote.source.is_asked() {
-                    set.patient_until = now + JWKS_REFRESH;
-                }
+                set.is_question = set.remote.source.is_asked();
+                set.remote.source.begin_fetch();
                 set.state = State::Asked;
                 due.push((set.id, set.remote.location.clone()));
             }
@@ -105,7 +111,7 @@ impl KeySets {
         };
         match result {
             Ok(fetched) => set.take(&fetched, now, unix_time),
-            Err(error) => set.fail(&error, now),
+            Err(error) => set.fail(&error, now, unix_time),
         }
     }
 
@@ -140,7 +146,7 @@ impl Set {
             Some((_, keys)) => Arc::clone(keys),
             None => match KeySet::parse(&fetched.body, Provenance::Fetched) {
                 Ok(keys) => Arc::new(keys),
-                Err(error) => return self.fail(&error, now),
+                Err(error) => return self.fail(&error, now, unix_time),
             },
         };
         if known.is_none() || self.failures > 0 {
@@ -151,13 +157,34 @@ impl Set {
         let believed = i64::try_from(JWKS_TTL_MAX.as_secs()).unwrap_or(i64::MAX);
         let good_until = unix_time.saturating_add(believed);
         self.remote.source.publish(Arc::clone(&keys), good_until);
+        let is_new = known.is_none();
         self.keys = Some((hash, keys));
         self.failures = 0;
         let ttl = self.remote.cache.or(fetched.max_age).unwrap_or(JWKS_TTL);
-        self.wait(now, ttl.clamp(JWKS_TTL_MIN, JWKS_TTL_MAX));
+        self.state = State::Due(now + ttl.clamp(JWKS_TTL_MIN, JWKS_TTL_MAX));
+        if is_new {
+            // Whoever misses a key asks once more.
+            self.remote.source.take_asked();
+        }
+        self.pace_questions(is_new, now);
+        let patience = self.patient_until.saturating_duration_since(now);
+        self.end_fetch(false, patience, unix_time);
     }
 
-    fn fail(&mut self, error: &dyn std::error::Error, now: Instant) {
+    /// Decides when the next question is followed: soon where keys change, late where they are made
+    /// up.
+    fn pace_questions(&mut self, is_new: bool, now: Instant) {
+        if is_new || now > self.patient_until + JWKS_REFRESH {
+            self.futile = 0;
+        }
+        if std::mem::take(&mut self.is_question) {
+            let longer = JWKS_REFRESH_MIN.saturating_mul(4_u32.saturating_pow(self.futile));
+            self.patient_until = now + longer.min(JWKS_REFRESH);
+            self.futile = self.futile.saturating_add(u32::from(!is_new));
+        }
+    }
+
+    fn fail(&mut self, error: &dyn std::error::Error, now: Instant, unix_time: i64) {
         if self.failures == 0 {
             let advice = if self.keys.is_some() {
                 "keys cannot be fetched; those that are known stay in use for a day, and it is \
@@ -171,13 +198,15 @@ impl Set {
         }
         let doubled = JWKS_RETRY.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);
-        self.wait(now, doubled.min(JWKS_RETRY_MAX));
+        let wait = doubled.min(JWKS_RETRY_MAX);
+        self.state = State::Due(now + wait);
+        self.end_fetch(true, wait, unix_time);
     }
 
-    fn wait(&mut self, now: Instant, wait: Duration) {
-        self.state = State::Due(now + wait);
-        // Questions that came meanwhile were about older keys.
-        self.remote.source.take_asked();
+    fn end_fetch(&self, failed: bool, patience: Duration, unix_time: i64) {
+        let whole_seconds = patience.as_secs().saturating_add(1).cast_signed();
+        let deaf_until = unix_time.saturating_add(whole_seconds);
+        self.remote.source.end_fetch(failed, deaf_until);
     }
 }
 

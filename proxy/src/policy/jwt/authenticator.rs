@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderName;
 use xds::model::{ClaimHeader, JwtForward, JwtMode, JwtPolicy, JwtProvider};
 
-use super::Refusal;
 use super::cache::{Entry, Fingerprint, TokenCache};
 use super::claims::Claims;
+use super::missing::UnknownKeys;
 use super::place::{Carrier, Place};
 use super::source::KeySource;
 use super::verify::Unverified;
+use super::{Denied, Refusal};
+use crate::failure::FailureKind;
 use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
 use crate::http::known::Known;
@@ -26,7 +28,10 @@ pub struct Authenticator {
     /// No two of a process have the same.
     id: u64,
     mode: JwtMode,
+    /// Of a request without a token.
     challenge: Box<[u8]>,
+    /// Of a request whose token is not good.
+    rebuff: Box<[u8]>,
     places: Vec<Place>,
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
@@ -115,7 +120,8 @@ impl Authenticator {
         Self {
             id: next_id(),
             mode: policy.mode,
-            challenge: challenge(policy.realm.as_deref()),
+            challenge: challenge(policy.realm.as_deref(), ""),
+            rebuff: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
             places,
             providers,
             claimed,
@@ -125,16 +131,17 @@ impl Authenticator {
     /// Lets a request in or refuses it, at a time in seconds of Unix time.
     ///
     /// # Errors
-    /// Its token is missing, or no provider of the policy vouches for it.
+    /// Its token is missing, or no provider of the policy vouches for it; or not yet, where its key
+    /// may be new.
     pub fn authenticate<'a>(
         &'a self,
         carrier: Carrier<'_>,
         now: i64,
         cache: &mut TokenCache,
-    ) -> Result<Principal<'a>, Refusal> {
+    ) -> Result<Principal<'a>, Denied> {
         let Some((place, token)) = self.find(carrier)? else {
             return match self.mode {
-                JwtMode::Strict => Err(Refusal::Missing),
+                JwtMode::Strict => Err(Refusal::Missing.into()),
                 JwtMode::Optional => Ok(self.admit(Proof::None, None)),
             };
         };
@@ -145,16 +152,21 @@ impl Authenticator {
             let token = (place, Rc::clone(&entry.verified));
             return Ok(self.admit(Proof::Cached, Some(token)));
         }
-        let entry = self.verify(token, fingerprint, place, now)?;
+        let entry = self.verify(token, fingerprint, place, now, &cache.unknown)?;
         let verified = Rc::clone(&entry.verified);
         cache.insert(entry);
         Ok(self.admit(Proof::Verified, Some((place, verified))))
     }
 
-    /// The field line of a 401: a name for what is asked for, and no word of what was wrong.
+    /// The field line of a 401: a name for what is asked for, and no word of what was wrong. Who sent
+    /// no token made no mistake that it could name (RFC 6750 section 3).
     #[must_use]
-    pub fn challenge(&self) -> &[u8] {
-        &self.challenge
+    pub fn challenge(&self, failure: FailureKind) -> Option<&[u8]> {
+        match failure {
+            FailureKind::NoToken => Some(&self.challenge),
+            FailureKind::Unauthenticated => Some(&self.rebuff),
+            _ => None,
+        }
     }
 
     /// Whether a request's target may hold a token, which no log may show.
@@ -204,14 +216,15 @@ impl Authenticator {
         fingerprint: Fingerprint,
         place: usize,
         now: i64,
-    ) -> Result<Entry, Refusal> {
+        unknown: &UnknownKeys,
+    ) -> Result<Entry, Denied> {
         let unverified = Unverified::parse(token)?;
-        let mut refusal = Refusal::Issuer;
+        let mut denied = Denied::from(Refusal::Issuer);
         for (number, provider) in self.providers.iter().enumerate() {
             if provider.issuer != unverified.issuer() || !provider.places.contains(&place) {
                 continue;
             }
-            match provider.verify(&unverified, now) {
+            match provider.verify(&unverified, now, unknown) {
                 Ok(accepted) => {
                     return Ok(Entry {
                         fingerprint,
@@ -223,10 +236,12 @@ impl Authenticator {
                         verified: Rc::new(accepted.verified),
                     });
                 }
-                Err(why) => refusal = why,
+                // Of several reasons, one that may pass.
+                Err(why) if denied.missing.is_none() => denied = why,
+                Err(_) => {}
             }
         }
-        Err(refusal)
+        Err(denied)
     }
 }
 
@@ -238,12 +253,16 @@ struct Accepted {
 }
 
 impl Provider {
-    fn verify(&self, token: &Unverified<'_>, now: i64) -> Result<Accepted, Refusal> {
+    fn verify(
+        &self,
+        token: &Unverified<'_>,
+        now: i64,
+        unknown: &UnknownKeys,
+    ) -> Result<Accepted, Denied> {
         let in_force = self.keys.load(now).ok_or(Refusal::NoKeys)?;
         let keys = in_force.keys().ok_or(Refusal::NoKeys)?;
-        if token.names_unknown_key(keys) {
-            self.keys.ask();
-            return Err(Refusal::Key);
+        if let Some(key) = token.unknown_key(keys) {
+            return Err(unknown.deny(&self.keys, keys, key, now));
         }
         let claims = token.verify(keys)?;
         let expires = claims.check_time(now)?;
@@ -348,7 +367,7 @@ fn position(places: &mut Vec<Place>, place: Place) -> usize {
 }
 
 /// RFC 6750 section 3. The realm is a quoted string; what cannot stand in one is left out.
-fn challenge(realm: Option<&str>) -> Box<[u8]> {
+fn challenge(realm: Option<&str>, error: &str) -> Box<[u8]> {
     let mut line = String::from("WWW-Authenticate: Bearer realm=\"");
     for char in realm.unwrap_or(REALM).chars() {
         match char {
@@ -359,7 +378,9 @@ fn challenge(realm: Option<&str>) -> Box<[u8]> {
             _ => {}
         }
     }
-    line.push_str("\", error=\"invalid_token\"\r\n");
+    line.push('"');
+    line.push_str(error);
+    line.push_str("\r\n");
     line.into_bytes().into()
 }
 

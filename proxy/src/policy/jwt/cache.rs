@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use ring::digest;
 
-use super::Verified;
+use super::missing::UnknownKeys;
+use super::{MissingKey, Verified};
 use crate::limits::{JWT_CACHE_SETS, JWT_CACHE_WAYS};
 
 /// What a token is known by.
@@ -35,11 +36,13 @@ impl Fingerprint {
     }
 }
 
-/// Verified tokens of one shard.
+/// What one shard remembers of tokens.
 #[derive(Debug, Default)]
 pub struct TokenCache {
     /// None before the first token, then all.
     slots: Vec<Option<Entry>>,
+    /// Keys that were asked for in vain.
+    pub(super) unknown: UnknownKeys,
 }
 
 /// A verified token.
@@ -60,6 +63,11 @@ pub(super) struct Entry {
 }
 
 impl TokenCache {
+    /// Remembers for a while, from a time in seconds of Unix time, that there is no such key.
+    pub fn note_unknown(&mut self, key: &MissingKey, now: i64) {
+        self.unknown.note(key, now);
+    }
+
     /// The entry of a token that satisfied a policy and has not expired.
     pub(super) fn find(
         &self,

@@ -2,14 +2,16 @@
 //!
 //! [`Authenticator`] is a policy, compiled off the shards. It finds a request's token (`place`),
 //! looks whether this shard has verified it already (`cache`), and otherwise takes it apart and
-//! verifies it (`verify`) with the keys of its issuer (`source`, `keys`). All of it is pure:
-//! time is passed in, and keys are fetched elsewhere (`config::jwks`).
+//! verifies it (`verify`) with the keys of its issuer (`source`, `keys`). A key that is not among them
+//! may be new, and is asked for (`missing`). All of it is pure: time is passed in, keys are fetched
+//! elsewhere (`config::jwks`), and so is whoever waits for them.
 
 mod authenticator;
 mod cache;
 mod claims;
 mod crypto;
 mod keys;
+mod missing;
 mod place;
 mod refusal;
 mod source;
@@ -18,6 +20,7 @@ mod verify;
 pub use authenticator::{Authenticator, Principal, Proof, Verified};
 pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
+pub use missing::{Denied, MissingKey};
 pub use place::Carrier;
 pub use refusal::Refusal;
-pub use source::{KeySource, Wake};
+pub use source::{KeySource, Reply, Wake};

@@ -39,6 +39,7 @@ impl From<Refusal> for Failure {
         let kind = match refusal {
             Refusal::Ambiguous => FailureKind::AmbiguousToken,
             Refusal::NoKeys => FailureKind::NoTokenKeys,
+            Refusal::Missing => FailureKind::NoToken,
             _ => FailureKind::Unauthenticated,
         };
         Self::because(kind, refusal.reason())

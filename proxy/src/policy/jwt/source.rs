@@ -5,18 +5,45 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwapOption, Guard};
 
 use super::keys::KeySet;
+use crate::limits::JWKS_WAIT;
 
 /// The keys of an issuer, and a way to ask for newer ones.
+///
+/// Its fetches are numbered, and one follows another. Who misses a key asks, and waits for the
+/// first fetch that begins afterwards: one under way may have been answered before the key was made.
 #[derive(Debug)]
 pub struct KeySource {
+    /// No two of a process have the same.
+    id: u64,
     current: ArcSwapOption<Current>,
     asked: AtomicBool,
+    /// Fetches that began.
+    begun: AtomicU64,
+    /// Fetches that ended.
+    ended: AtomicU64,
+    /// Whether the last one failed.
+    is_failing: AtomicBool,
+    /// No question is followed before, in seconds of Unix time.
+    deaf_until: AtomicI64,
     wake: Option<Wake>,
+}
+
+/// What became of a question for newer keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// A fetch that began after the question brought what there is.
+    Fetched,
+    /// It failed.
+    Failed,
+    /// An earlier one brought other keys meanwhile.
+    Changed,
+    /// None has ended yet.
+    Pending,
 }
 
 /// Tells the thread that fetches keys that some are asked for.
@@ -54,8 +81,9 @@ impl KeySource {
         };
         Self {
             current: ArcSwapOption::from_pointee(current),
-            asked: AtomicBool::new(false),
-            wake: None,
+            // Nobody has to be asked, and nobody would answer.
+            deaf_until: AtomicI64::new(i64::MAX),
+            ..Self::pending(None)
         }
     }
 
@@ -63,8 +91,13 @@ impl KeySource {
     #[must_use]
     pub fn pending(wake: Option<Wake>) -> Self {
         Self {
+            id: next_id(),
             current: ArcSwapOption::empty(),
             asked: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            is_failing: AtomicBool::new(false),
+            deaf_until: AtomicI64::new(0),
             wake,
         }
     }
@@ -77,9 +110,29 @@ impl KeySource {
         })));
     }
 
-    /// Takes the request for newer keys, if there is one.
+    /// No two of a process have the same.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Withdraws all questions so far: they are answered.
     pub fn take_asked(&self) -> bool {
         self.asked.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes that a fetch begins, which is the answer to all questions so far.
+    pub fn begin_fetch(&self) {
+        self.take_asked();
+        self.begun.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes that the fetch under way has ended, after what it brought was published. No question
+    /// is followed before a time in seconds of Unix time.
+    pub fn end_fetch(&self, failed: bool, deaf_until: i64) {
+        self.is_failing.store(failed, Ordering::Release);
+        self.deaf_until.store(deaf_until, Ordering::Release);
+        let begun = self.begun.load(Ordering::Acquire);
+        self.ended.store(begun, Ordering::Release);
     }
 
     /// Whether newer keys are asked for.
@@ -94,12 +147,38 @@ impl KeySource {
         self.load(now)?.keys().map(KeySet::version)
     }
 
-    /// Asks for newer keys. Only the first of many wakes anybody.
-    pub fn ask(&self) {
+    /// Asks for newer keys, and returns the number of the fetch to wait for. `None` where none would
+    /// end soon enough to be waited for. Only the first of many questions wakes anybody.
+    pub fn ask(&self, now: i64) -> Option<u64> {
+        let soon = now.saturating_add(JWKS_WAIT.as_secs().cast_signed());
+        if self.deaf_until.load(Ordering::Acquire) > soon {
+            return None;
+        }
+        // Before the question: a fetch that begins between the two is new enough.
+        let fetch = self.begun.load(Ordering::Acquire).saturating_add(1);
         let first = !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::AcqRel);
         if let (true, Some(wake)) = (first, &self.wake) {
             (wake.0)();
         }
+        Some(fetch)
+    }
+
+    /// What became of the fetch of this number, which somebody asked for.
+    #[must_use]
+    pub fn reply(&self, fetch: u64) -> Reply {
+        if self.ended.load(Ordering::Acquire) < fetch {
+            Reply::Pending
+        } else if self.is_failing.load(Ordering::Acquire) {
+            Reply::Failed
+        } else {
+            Reply::Fetched
+        }
+    }
+
+    /// Whether the last fetch failed, so that there may be keys that are not known here.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Acquire)
     }
 
     /// The keys in force at a time, if there are any.
@@ -109,6 +188,11 @@ impl KeySource {
         let good = current.good_until.is_none_or(|until| now < until);
         good.then(|| InForce(guard))
     }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Keys that are in force while a token is looked at.

@@ -41,10 +41,10 @@ impl<'a> Unverified<'a> {
         &self.issuer
     }
 
-    /// Whether it names a key that is not in the set.
-    pub(super) fn names_unknown_key(&self, keys: &KeySet) -> bool {
+    /// The key that it names, where that is not in the set.
+    pub(super) fn unknown_key(&self, keys: &KeySet) -> Option<&str> {
         let id = self.header.kid.as_deref();
-        id.is_some_and(|id| !keys.knows(id))
+        id.filter(|id| !keys.knows(id))
     }
 
     /// Its claims, once a key of the issuer's has proved them.

@@ -15,6 +15,7 @@ use super::sample::{
 };
 use super::{Compiler, bind, cluster, compile, options, rule};
 use crate::config::dns::Resolved;
+use crate::failure::FailureKind;
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET};
 use crate::policy::forwarded::TrustedHops;
 
@@ -276,7 +277,8 @@ fn the_nearest_policy_of_tokens_has_all_the_say() {
     let realm = |model: &Model, path| {
         let snapshot = compile(model);
         let policy = rule(&snapshot, "a", path)?.jwt.clone();
-        policy.map(|policy| String::from_utf8_lossy(policy.challenge()).into_owned())
+        let challenge = policy.as_deref()?.challenge(FailureKind::NoToken)?;
+        Some(String::from_utf8_lossy(challenge).into_owned())
     };
     assert_eq!(realm(&model, "/"), None);
     let route = PolicyTarget::Route {

@@ -7,7 +7,7 @@ use xds::model::JwksLocation;
 use super::{KeySets, SetId};
 use crate::config::compile::RemoteKeys;
 use crate::config::jwks::fetch::{FetchError, Fetched};
-use crate::policy::jwt::KeySource;
+use crate::policy::jwt::{KeySource, Reply};
 
 const EMPTY: &str = r#"{"keys":[]}"#;
 const OTHER: &str = r#"{"keys":[ ]}"#;
@@ -149,23 +149,102 @@ fn another_text_is_another_version() {
     assert_ne!(one.version(300), before);
 }
 
+/// Another text each time.
+fn changed(number: usize) -> Fetched {
+    fetched(&format!("{{\"keys\":[{}]}}", " ".repeat(number)), None)
+}
+
 #[test]
-fn shards_that_ask_are_followed_every_thirty_seconds() {
+fn questions_are_followed_soon_where_keys_change_and_seldom_where_they_do_not() {
     let mut one = One::asked(None);
-    one.remote.source.ask();
-    one.take(0, fetched(EMPTY, None));
-    assert_eq!(one.due(), Some(300), "they asked for what has come now");
-    one.remote.source.ask();
-    assert_eq!(one.sets.take_due(one.at(10)).len(), 1);
-    assert_eq!(one.due(), None);
-    one.take(11, fetched(EMPTY, None));
-    one.remote.source.ask();
-    assert_eq!(one.due(), Some(40));
-    assert!(one.sets.take_due(one.at(39)).is_empty());
-    assert_eq!(one.sets.take_due(one.at(40)).len(), 1);
-    one.fail(40);
-    one.remote.source.ask();
-    assert_eq!(one.due(), Some(41), "a failure has its own times");
+    one.take(0, changed(0));
+    let asks = |one: &One, second: u64| {
+        let asked = one.remote.source.ask(second.cast_signed());
+        assert!(asked.is_some(), "at {second}");
+    };
+    for (number, second) in (10..13).enumerate() {
+        asks(&one, second);
+        assert_eq!(one.sets.take_due(one.at(second)).len(), 1, "{second}");
+        one.take(second, changed(number + 1));
+    }
+    let mut now = 12;
+    for wait in [1, 1, 4, 16, 30, 30] {
+        now += wait;
+        // As late as it is worth waiting.
+        asks(&one, now - 2);
+        assert_eq!(one.due(), Some(now));
+        assert_eq!(one.sets.take_due(one.at(now)).len(), 1);
+        one.take(now, changed(3));
+    }
+    // Nobody asked for a while.
+    now += 61;
+    for wait in [0, 1] {
+        asks(&one, now + wait);
+        assert_eq!(one.sets.take_due(one.at(now + wait)).len(), 1);
+        one.take(now + wait, changed(3));
+    }
+}
+
+#[test]
+fn a_question_is_answered_by_a_fetch_that_begins_after_it() {
+    let mut one = One::asked(None);
+    let source = Arc::clone(&one.remote.source);
+    let during = source.ask(0).expect("soon");
+    one.take(0, changed(0));
+    assert_eq!(source.reply(during), Reply::Pending);
+    assert_eq!(
+        one.due(),
+        Some(300),
+        "whoever still misses a key asks once more"
+    );
+    let after = source.ask(0).expect("soon");
+    one.sets.take_due(one.at(1));
+    assert_eq!(source.reply(after), Reply::Pending);
+    one.fail(1);
+    assert_eq!(
+        (source.reply(during), source.reply(after)),
+        (Reply::Failed, Reply::Failed)
+    );
+    one.sets.take_due(one.at(2));
+    let last = source.ask(2).expect("soon");
+    one.take(2, changed(0));
+    assert_eq!(
+        (source.reply(after), source.reply(last)),
+        (Reply::Fetched, Reply::Pending)
+    );
+    one.sets.take_due(one.at(3));
+    one.take(3, changed(0));
+    assert_eq!(source.reply(last), Reply::Fetched);
+}
+
+#[test]
+fn who_would_wait_for_long_is_told_at_once() {
+    let mut one = One::asked(None);
+    one.take(0, changed(0));
+    let source = Arc::clone(&one.remote.source);
+    for second in [1, 2, 6] {
+        assert!(source.ask(second).is_some());
+        one.sets.take_due(one.at(second.cast_unsigned()));
+        one.take(second.cast_unsigned(), changed(0));
+    }
+    assert_eq!(source.ask(6), None, "it is 16 seconds until the next one");
+    assert!(source.ask(21).is_some());
+    assert!(!source.is_failing());
+    one.sets.take_due(one.at(300));
+    for second in [300, 301, 303, 307] {
+        one.fail(second);
+        one.sets.take_due(one.at(second + 20));
+    }
+    assert_eq!(source.ask(307), None);
+    assert!(source.is_failing());
+}
+
+#[test]
+fn a_failure_has_its_own_times() {
+    let mut one = One::asked(None);
+    one.fail(0);
+    one.remote.source.ask(0);
+    assert_eq!(one.due(), Some(1));
 }
 
 #[test]

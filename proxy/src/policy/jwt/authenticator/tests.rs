@@ -9,10 +9,11 @@ use xds::model::{
 };
 
 use super::{Authenticator, Carrier};
+use crate::failure::FailureKind;
 use crate::http::head::Fields;
 use crate::http::known::Known;
 use crate::policy::headers::HeaderEdits;
-use crate::policy::jwt::{KeySet, KeySource, Provenance, Refusal, TokenCache};
+use crate::policy::jwt::{Denied, KeySet, KeySource, Principal, Provenance, Refusal, TokenCache};
 use crate::policy::sample::{fields, written};
 
 const SECRET: [u8; 32] = [7; 32];
@@ -78,6 +79,10 @@ fn carrier<'a>(fields: &'a (Fields, Vec<u8>), query: Option<&'a str>) -> Carrier
     }
 }
 
+fn reason(result: Result<Principal<'_>, Denied>) -> Option<Refusal> {
+    result.err().map(|denied| denied.refusal)
+}
+
 #[test]
 fn optional_lets_in_who_has_no_token_and_nobody_with_a_bad_one() {
     let optional = compile(JwtMode::Optional, provider());
@@ -98,13 +103,14 @@ fn optional_lets_in_who_has_no_token_and_nobody_with_a_bad_one() {
         let head = fields(&lines);
         let mut cache = TokenCache::default();
         let passed = optional.authenticate(carrier(&head, None), NOW, &mut cache);
+        let passed = passed.map_err(|denied| denied.refusal);
         let subject = passed.as_ref().map(|passed| passed.subject());
         assert_eq!(subject, expected.as_ref().copied(), "{value:?}");
     }
     let head = fields(&[]);
     let strict = compile(JwtMode::Strict, provider());
     let refused = strict.authenticate(carrier(&head, None), NOW, &mut TokenCache::default());
-    assert_eq!(refused.err(), Some(Refusal::Missing));
+    assert_eq!(reason(refused), Some(Refusal::Missing));
 }
 
 #[test]
@@ -197,7 +203,7 @@ fn one_token_at_one_place() {
     let head = fields(&[("Cookie", cookie.as_str())]);
     let mut cache = TokenCache::default();
     let twice = policy.authenticate(carrier(&head, Some(&query)), NOW, &mut cache);
-    assert_eq!(twice.err(), Some(Refusal::Ambiguous));
+    assert_eq!(reason(twice), Some(Refusal::Ambiguous));
     let once = policy
         .authenticate(carrier(&head, None), NOW, &mut cache)
         .expect("good");
@@ -233,7 +239,7 @@ fn a_provider_takes_its_tokens_where_it_says_so_alone() {
     let bearer = format!("Bearer {}", alice());
     let head = fields(&[("Authorization", bearer.as_str())]);
     let refused = policy.authenticate(carrier(&head, None), NOW, &mut cache);
-    assert_eq!(refused.err(), Some(Refusal::Issuer));
+    assert_eq!(reason(refused), Some(Refusal::Issuer));
 }
 
 #[test]
@@ -250,9 +256,12 @@ fn the_challenge_is_one_line_whatever_the_realm() {
             providers: Vec::new(),
         };
         let policy = Authenticator::compile(&policy, []);
-        let line = String::from_utf8_lossy(policy.challenge()).into_owned();
-        let expected =
-            format!("WWW-Authenticate: Bearer realm=\"{expected}\", error=\"invalid_token\"\r\n");
-        assert_eq!(line, expected);
+        let line = |kind| policy.challenge(kind).map(String::from_utf8_lossy);
+        let expected = format!("WWW-Authenticate: Bearer realm=\"{expected}\"");
+        let asked = line(FailureKind::NoToken).expect("it is asked for");
+        assert_eq!(asked, format!("{expected}\r\n"));
+        let refused = line(FailureKind::Unauthenticated).expect("it is refused");
+        assert_eq!(refused, format!("{expected}, error=\"invalid_token\"\r\n"));
+        assert_eq!(line(FailureKind::NoTokenKeys), None);
     }
 }

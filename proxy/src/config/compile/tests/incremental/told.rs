@@ -7,6 +7,7 @@ use xds::model;
 
 use super::Compiler;
 use crate::config::{Bind, Cluster, ClusterIndex, Listener, Protection, Rule, Snapshot};
+use crate::failure::FailureKind;
 
 /// Everything that can be told of a snapshot but ids and numbers, which depend on its history.
 pub(super) fn told(snapshot: &Snapshot, compiler: &Compiler) -> String {
@@ -123,7 +124,8 @@ fn rule(rule: &Rule, snapshot: &Snapshot) -> String {
     let jwt = rule
         .jwt
         .as_ref()
-        .map(|it| String::from_utf8_lossy(it.challenge()).into_owned());
+        .and_then(|it| it.challenge(FailureKind::NoToken))
+        .map(|it| String::from_utf8_lossy(it).into_owned());
     format!("{name} {limits:?} {access_log:?} {draw:?} {to:?} {jwt:?}")
 }
 

@@ -1,0 +1,45 @@
+//! How many requests of a shard wait for the key of their token: made-up keys must not fill it up.
+
+use std::cell::Cell;
+
+use crate::limits::JWKS_WAITING;
+
+/// The requests that wait.
+#[derive(Debug, Default)]
+pub(crate) struct KeyWaits(Cell<usize>);
+
+impl KeyWaits {
+    /// Takes a place until the returned value is dropped; `None` where all are taken.
+    pub(crate) fn enter(&self) -> Option<impl Drop> {
+        let waiting = self.0.get();
+        (waiting < JWKS_WAITING).then(|| {
+            self.0.set(waiting + 1);
+            KeyWait(self)
+        })
+    }
+}
+
+/// A request that waits.
+struct KeyWait<'a>(&'a KeyWaits);
+
+impl Drop for KeyWait<'_> {
+    fn drop(&mut self) {
+        self.0.0.set(self.0.0.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KeyWaits;
+    use crate::limits::JWKS_WAITING;
+
+    #[test]
+    fn places_are_few_and_come_free() {
+        let waits = KeyWaits::default();
+        let mut places: Vec<_> = (0..JWKS_WAITING).map_while(|_| waits.enter()).collect();
+        assert_eq!(places.len(), JWKS_WAITING);
+        assert!(waits.enter().is_none());
+        places.pop();
+        assert!(waits.enter().is_some());
+    }
+}

@@ -1,0 +1,113 @@
+//! Keys that tokens name and their issuers do not have, or do not have yet.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use super::source::{KeySource, Reply};
+use super::{KeySet, Refusal};
+use crate::limits::{JWKS_REFRESH, JWKS_UNKNOWN_KEYS};
+
+/// Why a request is not let in, or not yet.
+#[derive(Debug)]
+pub struct Denied {
+    /// Why.
+    pub refusal: Refusal,
+    /// The key that it takes, where that may be had in a moment.
+    pub missing: Option<MissingKey>,
+}
+
+impl From<Refusal> for Denied {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            missing: None,
+        }
+    }
+}
+
+/// A key that an issuer was asked for.
+#[derive(Debug)]
+pub struct MissingKey {
+    source: Arc<KeySource>,
+    /// What a shard remembers it by.
+    hash: u64,
+    /// The keys that it was missed in.
+    version: u64,
+    /// The fetch that answers.
+    fetch: u64,
+}
+
+impl MissingKey {
+    /// Whether it is worth a second look at the token.
+    #[must_use]
+    pub fn reply(&self, now: i64) -> Reply {
+        match self.source.reply(self.fetch) {
+            Reply::Pending if self.source.version(now) != Some(self.version) => Reply::Changed,
+            reply => reply,
+        }
+    }
+}
+
+/// Keys that are known to be none, by hash; a new one takes the place of an older one.
+#[derive(Debug, Default)]
+pub(super) struct UnknownKeys {
+    hasher: RandomState,
+    /// None before the first, then all.
+    slots: Vec<Unknown>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Unknown {
+    hash: u64,
+    /// In seconds of Unix time.
+    until: i64,
+}
+
+impl UnknownKeys {
+    /// What becomes of a token that names a key which is not in the keys in force.
+    pub(super) fn deny(
+        &self,
+        source: &Arc<KeySource>,
+        keys: &KeySet,
+        key: &str,
+        now: i64,
+    ) -> Denied {
+        let hash = self.hasher.hash_one((source.id(), key));
+        let slot = self.slots.get(self.place(hash));
+        if slot.is_some_and(|unknown| unknown.hash == hash && now < unknown.until) {
+            return Refusal::Key.into();
+        }
+        match source.ask(now) {
+            Some(fetch) => Denied {
+                refusal: Refusal::Key,
+                missing: Some(MissingKey {
+                    source: Arc::clone(source),
+                    hash,
+                    version: keys.version(),
+                    fetch,
+                }),
+            },
+            // It may be a good one that cannot be asked for now.
+            None if source.is_failing() => Refusal::NoKeys.into(),
+            None => Refusal::Key.into(),
+        }
+    }
+
+    /// Remembers that there is no such key.
+    pub(super) fn note(&mut self, key: &MissingKey, now: i64) {
+        self.slots.resize_with(JWKS_UNKNOWN_KEYS, Unknown::default);
+        let place = self.place(key.hash);
+        if let Some(slot) = self.slots.get_mut(place) {
+            *slot = Unknown {
+                hash: key.hash,
+                until: now.saturating_add(JWKS_REFRESH.as_secs().cast_signed()),
+            };
+        }
+    }
+
+    fn place(&self, hash: u64) -> usize {
+        let place = usize::try_from(hash).unwrap_or(usize::MAX);
+        place.checked_rem(self.slots.len()).unwrap_or_default()
+    }
+}
