@@ -59,8 +59,8 @@ impl Upload {
             .map_err(|error| Failure::because(FailureKind::MalformedBody, error.reason()))?;
         let whole = first.done;
         let came_at_once = !first.payload.is_empty();
-        let kept = match rule.retry {
-            Some(_) if !whole => Kept::All(exchange.shard.buffers.take()),
+        let kept = match &rule.retry {
+            Some(retry) if retry.attempts > 0 && !whole => Kept::All(exchange.shard.buffers.take()),
             _ => Kept::Unasked,
         };
         let outward = Outward::of(exchange.received.head.framing);

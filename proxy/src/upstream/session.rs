@@ -126,13 +126,20 @@ pub fn write_token(
     now: u32,
     out: &mut Vec<u8>,
 ) {
-    let SessionToken::Cookie { name, lifetime } = &policy.token else {
+    let SessionToken::Cookie {
+        name,
+        path,
+        lifetime,
+    } = &policy.token
+    else {
         return session.seal(key, out);
     };
     out.extend_from_slice(name.as_bytes());
     out.push(b'=');
     session.seal(key, out);
-    out.extend_from_slice(b"; Path=/; HttpOnly; SameSite=Lax");
+    out.extend_from_slice(b"; Path=");
+    out.extend_from_slice(path.as_str().as_bytes());
+    out.extend_from_slice(b"; HttpOnly; SameSite=Lax");
     if scheme == Scheme::Https {
         out.extend_from_slice(b"; Secure");
     }

@@ -35,6 +35,22 @@ on_both_drivers! {
         assert_eq!(origin.requests().len(), 4, "attempts are extra tries");
     }
 
+    fn no_attempts_mean_no_retry_not_even_of_a_refused_connection(driver) {
+        let origin = origin().replies(status(503));
+        let (_socket, nobody) = refused();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .backend("nobody", &[nobody])
+            .rule("{retry: {attempts: 0, codes: [503]}, backendRefs: [{@origin}]}")
+            .rule("{retry: {attempts: 0}, matches: [{path: {value: /nobody}}], backendRefs: [{@nobody}]}")
+            .start();
+        gateway.client().gets("/").expects(503);
+        gateway.client().gets("/nobody").expects(503);
+        assert_eq!(origin.requests().len(), 1);
+        let log = gateway.waits_for_access_log("path=/nobody");
+        assert_eq!(log.matches(" retries=0 ").count(), 2, "{log}");
+    }
+
     fn nothing_is_retried_unasked_once_an_origin_may_have_acted(driver) {
         let origin = origin().replies(Reply::at_once().reads_the_body().resets());
         let gateway = gateway(driver).routes_to(&origin).start();

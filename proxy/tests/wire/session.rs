@@ -57,6 +57,31 @@ on_both_drivers! {
         }
     }
 
+    fn a_cookie_of_gateway_api_since_v1_7_has_a_name_and_a_path(driver) {
+        let origins = named_origins();
+        let rule = "{sessionPersistence: {cookie: {name: me, path: /shop}}, backendRefs: [{@all}]}";
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(rule).start();
+        let first = ask(&mut gateway.client(), "X-A: b");
+        let set = first.value("set-cookie").expect("a cookie is set");
+        assert!(set.starts_with("me=") && set.contains("; Path=/shop;"), "{set}");
+        for _ in 0..30 {
+            let again = ask(&mut gateway.client(), &format!("Cookie: {}", cookie(&first)));
+            assert_eq!(again.text(), first.text());
+        }
+    }
+
+    fn a_header_of_gateway_api_since_v1_7_has_a_name(driver) {
+        let origins = named_origins();
+        let rule = "{sessionPersistence: {type: Header, header: {name: X-Me}}, backendRefs: [{@all}]}";
+        let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(rule).start();
+        let first = ask(&mut gateway.client(), "X-A: b");
+        let token = first.value("x-me").expect("a token is given").to_owned();
+        for _ in 0..30 {
+            let again = ask(&mut gateway.client(), &format!("X-Me: {token}"));
+            assert_eq!(again.text(), first.text());
+        }
+    }
+
     fn without_a_token_requests_are_balanced(driver) {
         let origins = named_origins();
         let gateway = gateway(driver).backend("all", &addresses(&origins)).rule(COOKIE).start();

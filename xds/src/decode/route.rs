@@ -7,7 +7,7 @@ use super::value::{
     choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };
 use crate::model::{
-    Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, Order, PathEdit, PathMatch,
+    CookiePath,     Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, Order, PathEdit, PathMatch,
     RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, Timeouts,
 };
@@ -196,8 +196,12 @@ fn cookie(place: &Place<'_>, message: proto::SessionCookie) -> Option<SessionTok
             proto::SessionLifetime::Permanent => Some(SessionLifetime::Permanent),
         },
     );
+    let path = place.optional("path", message.path, |place, text| {
+        place.accept(CookiePath::parse(&text))
+    });
     Some(SessionToken::Cookie {
         name: name?,
+        path: path?.unwrap_or_default(),
         lifetime: lifetime?,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::value::{list, texts};
 use crate::model::{
-    Filters, HttpRule, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route, RouteBackend,
+    CookiePath,     Filters, HttpRule, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route, RouteBackend,
     RouteRule, SessionLifetime, SessionPersistence, SessionToken, Timeout,
 };
 use crate::proto::{self, route, session_persistence};
@@ -115,9 +115,13 @@ impl From<&SessionPersistence> for proto::SessionPersistence {
 
 impl From<&SessionToken> for session_persistence::Token {
     fn from(token: &SessionToken) -> Self {
-        let (name, lifetime) = match token {
+        let (name, path, lifetime) = match token {
             SessionToken::Header(name) => return Self::Header(name.to_string()),
-            SessionToken::Cookie { name, lifetime } => (name.clone(), lifetime),
+            SessionToken::Cookie {
+                name,
+                path,
+                lifetime,
+            } => (name.clone(), path, lifetime),
         };
         let lifetime = match lifetime {
             SessionLifetime::Session => proto::SessionLifetime::Session,
@@ -126,6 +130,7 @@ impl From<&SessionToken> for session_persistence::Token {
         Self::Cookie(proto::SessionCookie {
             name,
             lifetime: lifetime.into(),
+            path: (*path != CookiePath::default()).then(|| path.to_string()),
         })
     }
 }

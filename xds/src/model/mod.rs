@@ -17,6 +17,7 @@ mod matching;
 mod policy;
 mod resource;
 mod route;
+mod session;
 mod tls;
 mod workload;
 
@@ -52,7 +53,10 @@ pub use policy::{
 pub use resource::{Kind, Resource};
 pub use route::{
     HttpRule, InvalidBackend, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
-    RouteBackend, RouteRule, SessionLifetime, SessionPersistence, SessionToken, Target, Timeouts,
+    RouteBackend, RouteRule, Target, Timeouts,
+};
+pub use session::{
+    CookiePath, InvalidCookiePath, SessionLifetime, SessionPersistence, SessionToken,
 };
 pub use tls::{
     Alpn, BackendTls, Certificate, ClientAuth, Der, Identity, PrivateKey, Roots, TlsClient,

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderName, StatusCode};
+use http::StatusCode;
 
 use super::{
-    BackendKey, Filters, Hostname, HttpMatch, ListenerKey, RouteKey, ServiceKey, Timeout, Transport,
+    BackendKey, Filters, Hostname, HttpMatch, ListenerKey, RouteKey, ServiceKey,
+    SessionPersistence, Timeout, Transport,
 };
 
 /// One rule of one route object, attached to one listener.
@@ -239,38 +240,4 @@ pub struct Retry {
     pub codes: Vec<StatusCode>,
     /// Least wait before a retry.
     pub backoff: Option<Duration>,
-}
-
-/// Where a session's token lives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionToken {
-    /// A cookie of this name.
-    Cookie {
-        /// Its name.
-        name: String,
-        /// Whether the browser keeps it.
-        lifetime: SessionLifetime,
-    },
-    /// A header of this name, sent by us and returned by the client.
-    Header(HeaderName),
-}
-
-/// How long a session cookie lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionLifetime {
-    /// Until the browser closes.
-    Session,
-    /// Until the session's absolute timeout.
-    Permanent,
-}
-
-/// Session persistence (GEP-1619): requests of a session go to one endpoint while it lives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionPersistence {
-    /// Cookie or header.
-    pub token: SessionToken,
-    /// A session ends this long after it began.
-    pub absolute_timeout: Option<Duration>,
-    /// A session ends this long after its last request.
-    pub idle_timeout: Option<Duration>,
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, Order, PathMatch, Pattern, QueryMatch,
+    CookiePath,     HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, Order, PathMatch, Pattern, QueryMatch,
     RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, StringMatch, Timeouts,
 };
@@ -128,13 +128,17 @@ prop_compose! {
 }
 
 fn session() -> impl Strategy<Value = SessionPersistence> {
-    let permanent = (name(), duration()).prop_map(|(name, timeout)| {
-        let lifetime = SessionLifetime::Permanent;
-        (SessionToken::Cookie { name, lifetime }, Some(timeout))
+    let cookie = |name, path: String, lifetime| SessionToken::Cookie {
+        name,
+        path: CookiePath::parse(&path).expect("a path"),
+        lifetime,
+    };
+    let permanent = (name(), "/[a-z/]{0,8}", duration()).prop_map(move |(name, path, timeout)| {
+        (cookie(name, path, SessionLifetime::Permanent), Some(timeout))
     });
-    let session = (name(), option::of(duration())).prop_map(|(name, timeout)| {
-        let lifetime = SessionLifetime::Session;
-        (SessionToken::Cookie { name, lifetime }, timeout)
+    let session = (name(), "/[a-z/]{0,8}", option::of(duration()));
+    let session = session.prop_map(move |(name, path, timeout)| {
+        (cookie(name, path, SessionLifetime::Session), timeout)
     });
     let header = (header_name(), option::of(duration()))
         .prop_map(|(name, timeout)| (SessionToken::Header(name), timeout));

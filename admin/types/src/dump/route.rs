@@ -253,6 +253,9 @@ pub enum SessionToken {
     Cookie {
         /// Name of the cookie.
         name: String,
+        /// Paths that a browser sends it to.
+        #[serde(default = "every_path")]
+        path: String,
         /// `Session` or `Permanent`.
         lifetime: String,
     },
@@ -263,11 +266,20 @@ pub enum SessionToken {
     },
 }
 
+fn every_path() -> String {
+    "/".to_owned()
+}
+
 impl From<&model::SessionPersistence> for SessionPersistence {
     fn from(session: &model::SessionPersistence) -> Self {
         let token = match &session.token {
-            model::SessionToken::Cookie { name, lifetime } => SessionToken::Cookie {
+            model::SessionToken::Cookie {
+                name,
+                path,
+                lifetime,
+            } => SessionToken::Cookie {
                 name: name.clone(),
+                path: path.to_string(),
                 lifetime: match lifetime {
                     model::SessionLifetime::Session => "Session",
                     model::SessionLifetime::Permanent => "Permanent",

@@ -1,7 +1,5 @@
 //! HTTPRoute.
 
-use std::num::NonZeroU32;
-
 use serde::{Deserialize, Serialize};
 
 use super::{HttpBackendRef, HttpRouteFilter, ObjectMeta, ParentReference};
@@ -192,9 +190,9 @@ pub struct HttpRouteRetry {
     /// Status codes that are retried.
     #[serde(default)]
     pub codes: Vec<u16>,
-    /// Extra tries.
+    /// Extra tries; 0 means none, whatever fails.
     #[serde(default)]
-    pub attempts: Option<NonZeroU32>,
+    pub attempts: Option<u32>,
     /// Least wait before a retry.
     #[serde(default)]
     pub backoff: Option<String>,
@@ -204,7 +202,8 @@ pub struct HttpRouteRetry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionPersistence {
-    /// Name of the cookie or of the header; ours to choose where there is none.
+    /// Name of the cookie or of the header; ours to choose where there is none. Gateway API had it up to
+    /// v1.6.
     #[serde(default)]
     pub session_name: Option<String>,
     /// A session ends so long after it began.
@@ -216,9 +215,15 @@ pub struct SessionPersistence {
     /// Where the token lives.
     #[serde(rename = "type", default)]
     pub kind: SessionPersistenceType,
-    /// More about the cookie.
+    /// More about the cookie. Gateway API had it up to v1.6.
     #[serde(default)]
     pub cookie_config: Option<CookieConfig>,
+    /// The cookie.
+    #[serde(default)]
+    pub cookie: Option<SessionCookie>,
+    /// The header.
+    #[serde(default)]
+    pub header: Option<SessionHeader>,
 }
 
 /// Where a session's token lives.
@@ -235,6 +240,28 @@ pub enum SessionPersistenceType {
 }
 
 /// The cookie of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionCookie {
+    /// Its name; ours to choose where there is none.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The paths that a browser sends it to; all by default.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Whether the browser keeps it.
+    #[serde(default)]
+    pub lifetime_type: CookieLifetime,
+}
+
+/// The header of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SessionHeader {
+    /// Its name.
+    pub name: String,
+}
+
+/// The cookie of a session, as Gateway API had it up to v1.6.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CookieConfig {

@@ -56,7 +56,7 @@ pub use grpc_route::{GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, 
 pub use http_route::{
     CookieConfig, CookieLifetime, HttpHeaderMatch, HttpPathMatch, HttpQueryParamMatch, HttpRoute,
     HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, PathMatchType,
-    SessionPersistence, SessionPersistenceType, ValueMatchType,
+    SessionCookie, SessionHeader, SessionPersistence, SessionPersistenceType, ValueMatchType,
 };
 pub use jwt::{
     ClaimHeaderSpec, JwksSpec, JwtFromSpec, JwtHeaderSpec, JwtModeSpec, JwtProviderSpec, JwtSpec,

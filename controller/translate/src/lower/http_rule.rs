@@ -1,7 +1,5 @@
 //! One rule of an HTTPRoute.
 
-use std::num::NonZeroU32;
-
 use http::StatusCode;
 use xds::model::{GatewayDuration, HttpRule, RequestProtocol, Retry, Timeout, Timeouts};
 
@@ -86,7 +84,7 @@ fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
     let backoff = spec.backoff.as_deref();
     let backoff = backoff.and_then(|text| notes.keep(duration(text, "retry.backoff")));
     Retry {
-        attempts: spec.attempts.map_or(DEFAULT_ATTEMPTS, NonZeroU32::get),
+        attempts: spec.attempts.unwrap_or(DEFAULT_ATTEMPTS),
         codes,
         backoff: backoff.map(|duration| duration.0),
     }
@@ -94,5 +92,5 @@ fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
 
 /// What Gateway API lets a retry name.
 const RETRIED_CODES: std::ops::RangeInclusive<u16> = 400..=599;
-/// Gateway API leaves it to us; one extra try is what a retry means at least.
+/// The default of Gateway API since v1.7, which left it to us before.
 const DEFAULT_ATTEMPTS: u32 = 1;

@@ -1,7 +1,7 @@
 //! Session persistence.
 
 use http::HeaderName;
-use xds::model::{ObjectName, SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{CookiePath, ObjectName, SessionLifetime, SessionPersistence, SessionToken};
 
 use super::header_edit;
 use super::rule::duration;
@@ -30,23 +30,8 @@ fn read(
     };
     let absolute_timeout = time(&spec.absolute_timeout, "absoluteTimeout")?;
     let token = match spec.kind {
-        SessionPersistenceType::Cookie => {
-            let name = cookie_name(session_name(spec, route, rule))?;
-            let lifetime = match spec.cookie_config.unwrap_or_default().lifetime_type {
-                CookieLifetime::Session => SessionLifetime::Session,
-                CookieLifetime::Permanent if absolute_timeout.is_some() => {
-                    SessionLifetime::Permanent
-                }
-                CookieLifetime::Permanent => {
-                    let message = "a Permanent cookie needs `absoluteTimeout`: add it";
-                    return Err(unsupported("cookieConfig.lifetimeType", message));
-                }
-            };
-            SessionToken::Cookie { name, lifetime }
-        }
-        SessionPersistenceType::Header => {
-            SessionToken::Header(header_name(&session_name(spec, route, rule))?)
-        }
+        SessionPersistenceType::Cookie => cookie(spec, route, rule)?,
+        SessionPersistenceType::Header => header(spec, route, rule)?,
         SessionPersistenceType::Unknown => {
             return Err(unsupported("type", "use Cookie or Header"));
         }
@@ -56,6 +41,50 @@ fn read(
         absolute_timeout,
         idle_timeout: time(&spec.idle_timeout, "idleTimeout")?,
     })
+}
+
+fn cookie(
+    spec: &api::SessionPersistence,
+    route: &ObjectName,
+    rule: usize,
+) -> Result<SessionToken, Problem> {
+    let asked = spec.cookie.clone().unwrap_or_default();
+    let (name, field) = match asked.name.filter(|name| !name.is_empty()) {
+        Some(name) => (name, "cookie.name"),
+        None => (session_name(spec, route, rule), "sessionName"),
+    };
+    let (lifetime, lifetime_field) = match spec.cookie_config {
+        Some(config) => (config.lifetime_type, "cookieConfig.lifetimeType"),
+        None => (asked.lifetime_type, "cookie.lifetimeType"),
+    };
+    let lifetime = match lifetime {
+        CookieLifetime::Session => SessionLifetime::Session,
+        CookieLifetime::Permanent if spec.absolute_timeout.is_some() => SessionLifetime::Permanent,
+        CookieLifetime::Permanent => {
+            let message = "a Permanent cookie needs `absoluteTimeout`: add it";
+            return Err(unsupported(lifetime_field, message));
+        }
+    };
+    let path = asked.path.filter(|path| !path.is_empty());
+    let path = CookiePath::parse(path.as_deref().unwrap_or("/"));
+    Ok(SessionToken::Cookie {
+        name: cookie_name(name, field)?,
+        path: path.map_err(|error| unsupported("cookie.path", error))?,
+        lifetime,
+    })
+}
+
+fn header(
+    spec: &api::SessionPersistence,
+    route: &ObjectName,
+    rule: usize,
+) -> Result<SessionToken, Problem> {
+    let (name, field) = match &spec.header {
+        Some(header) => (header.name.clone(), "header.name"),
+        None => (session_name(spec, route, rule), "sessionName"),
+    };
+    let name = header_edit::name(&name).map_err(|problem| problem.under(field))?;
+    Ok(SessionToken::Header(name))
 }
 
 /// The name that is asked for, or one that no other rule has. Names of objects and namespaces are
@@ -68,17 +97,13 @@ fn session_name(spec: &api::SessionPersistence, route: &ObjectName, rule: usize)
     })
 }
 
-fn cookie_name(name: String) -> Result<String, Problem> {
+fn cookie_name(name: String, field: &str) -> Result<String, Problem> {
     // RFC 6265 section 4.1.1: a `token`, which is the grammar of header names, too.
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         let message = format!("`{name}` is not a cookie name: use letters, digits, `-` and `_`");
-        return Err(unsupported("sessionName", message));
+        return Err(unsupported(field, message));
     }
     Ok(name)
-}
-
-fn header_name(name: &str) -> Result<HeaderName, Problem> {
-    header_edit::name(name).map_err(|problem| problem.under("sessionName"))
 }
 
 fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {

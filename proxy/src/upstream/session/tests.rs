@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ring::hmac;
-use xds::model::{Scheme, SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{CookiePath, Scheme, SessionLifetime, SessionPersistence, SessionToken};
 
 use super::{Session, carried, cookies, write_token};
 use crate::config::Identity;
@@ -17,6 +17,7 @@ fn policy(absolute: Option<u64>, idle: Option<u64>) -> SessionPersistence {
     SessionPersistence {
         token: SessionToken::Cookie {
             name: "gw".to_owned(),
+            path: CookiePath::default(),
             lifetime: SessionLifetime::Session,
         },
         absolute_timeout: absolute.map(Duration::from_secs),
@@ -167,12 +168,13 @@ fn cookie_attributes_follow_policy_and_scheme() {
     let permanent = SessionPersistence {
         token: SessionToken::Cookie {
             name: "gw".to_owned(),
+            path: CookiePath::parse("/shop").expect("a path"),
             lifetime: SessionLifetime::Permanent,
         },
         ..policy(Some(60), Some(30))
     };
     assert_eq!(
         cookie(&permanent, Scheme::Https, NOW + 20),
-        format!("gw={sealed}; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=40")
+        format!("gw={sealed}; Path=/shop; HttpOnly; SameSite=Lax; Secure; Max-Age=40")
     );
 }

@@ -2,7 +2,7 @@
 
 use crate::admit::check::Check;
 use crate::admit::syntax;
-use crate::api::{CookieLifetime, SessionPersistence, SessionPersistenceType};
+use crate::api::{CookieLifetime, SessionCookie, SessionPersistence, SessionPersistenceType};
 
 pub(super) fn session(check: &mut Check, session: &SessionPersistence) {
     check.fits_field("sessionName", session.session_name.as_deref(), |text| {
@@ -25,18 +25,66 @@ pub(super) fn session(check: &mut Check, session: &SessionPersistence) {
     if session.kind == SessionPersistenceType::Unknown {
         check.field("type", |check| check.refuse_all_but(&["Cookie", "Header"]));
     }
-    let Some(cookie) = &session.cookie_config else {
-        return;
-    };
-    if session.kind == SessionPersistenceType::Header {
-        let text = "goes with type Cookie: change type, or remove it";
-        check.field("cookieConfig", |check| check.refuse(text));
+    fields_of_type(check, session);
+    older_fields(check, session);
+    if let Some(cookie) = &session.cookie {
+        check.field("cookie", |check| self::cookie(check, cookie));
     }
-    let permanent = cookie.lifetime_type == CookieLifetime::Permanent;
-    if permanent && session.absolute_timeout.is_none() {
+    if let Some(header) = &session.header {
+        check.field("header", |check| {
+            check.fits_field("name", Some(&header.name), syntax::header_name);
+        });
+    }
+    let config = session.cookie_config.map(|cookie| cookie.lifetime_type);
+    let lifetime = config.or(session.cookie.as_ref().map(|cookie| cookie.lifetime_type));
+    if lifetime == Some(CookieLifetime::Permanent) && session.absolute_timeout.is_none() {
         let text = "is missing: a Permanent cookie needs the time that it lives";
         check.missing("absoluteTimeout", text);
     }
 }
 
+fn fields_of_type(check: &mut Check, session: &SessionPersistence) {
+    let is_header = session.kind == SessionPersistenceType::Header;
+    let is_cookie = session.kind == SessionPersistenceType::Cookie;
+    for (field, given) in [
+        ("cookieConfig", session.cookie_config.is_some()),
+        ("cookie", session.cookie.is_some()),
+    ] {
+        if given && is_header {
+            let text = "goes with type Cookie: change type, or remove it";
+            check.field(field, |check| check.refuse(text));
+        }
+    }
+    if session.header.is_some() && is_cookie {
+        let text = "goes with type Header: change type, or remove it";
+        check.field("header", |check| check.refuse(text));
+    }
+}
+
+/// The fields up to v1.6 say the same as `cookie` and `header`, so one of the two forms must do.
+fn older_fields(check: &mut Check, session: &SessionPersistence) {
+    if session.cookie.is_none() && session.header.is_none() {
+        return;
+    }
+    for (field, given) in [
+        ("sessionName", session.session_name.is_some()),
+        ("cookieConfig", session.cookie_config.is_some()),
+    ] {
+        if given {
+            let text = "is of Gateway API up to v1.6: write it as `cookie` or `header`";
+            check.field(field, |check| check.refuse(text));
+        }
+    }
+}
+
+fn cookie(check: &mut Check, cookie: &SessionCookie) {
+    check.fits_field("name", cookie.name.as_deref(), |text| {
+        syntax::length(text, 0, MAX_SESSION_NAME)
+    });
+    check.fits_field("path", cookie.path.as_deref(), |text| {
+        syntax::length(text, 0, MAX_PATH)
+    });
+}
+
 const MAX_SESSION_NAME: usize = 128;
+const MAX_PATH: usize = 1024;
