@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
-use translate::api::GatewayAddress;
 use translate::status::Status;
-use translate::{Infrastructure, ObjectRef};
+use translate::{AssignedAddresses, Infrastructure, ObjectRef};
 use xds::model::{ObjectName, ResourceKey};
 pub use xds_grpc::server::Published;
 
@@ -41,7 +40,7 @@ pub struct Outputs {
     /// the deployer.
     pub class_parameters: Board<String, ClassParameters>,
     /// The addresses of each Gateway: from the deployer to translation.
-    pub addresses: Board<ObjectName, Vec<GatewayAddress>>,
+    pub addresses: Board<ObjectName, AssignedAddresses>,
     /// Each Gateway that is there and not being deleted, whoever serves it: from the watches to the
     /// deployer.
     pub gateways: Board<ObjectName, Present>,

@@ -9,7 +9,7 @@ use kube::{Api, Client};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
 use tracing::{info, warn};
-use translate::ObjectRef;
+use translate::{AssignedAddresses, ObjectRef};
 use translate::api;
 use xds::model::ObjectName;
 
@@ -94,7 +94,7 @@ impl Deployer {
     /// Watches, so that every replica knows the addresses; deploys while this one is the leader.
     pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
         let outputs = Arc::clone(&self.site.outputs);
-        let assigned = move |gateway: &ObjectName, addresses: Vec<_>| {
+        let assigned = move |gateway: &ObjectName, addresses: AssignedAddresses| {
             let addresses = (!addresses.is_empty()).then_some(addresses);
             outputs.addresses.set(gateway, addresses);
         };
@@ -195,7 +195,7 @@ impl Sources {
     /// Deploys a Gateway as it is wanted now.
     async fn deploy(&self, applier: &Applier, gateway: &ObjectRef) -> Outcome {
         let name = &gateway.name;
-        let site = match self.site(gateway).await {
+        let mut site = match self.site(gateway).await {
             Ok(Some(site)) => site,
             Ok(None) => return self.clean_up(applier, gateway).await,
             Err(why) => {
@@ -214,8 +214,15 @@ impl Sources {
             }
             defaults.authorities = Some(authorities.to_string());
         }
-        let objects = render(&site, &defaults);
-        let (deployment, outcome) = match applier.apply_all(&site.uid, &objects).await {
+        let mut objects = render(&site, &defaults);
+        let mut result = applier.apply_all(&site.uid, &objects).await;
+        if matches!(result, Result::Refused(_)) && site.gives_up_cluster_ip() {
+            // It may be taken, of another range, or not the Service's own: the other addresses that the
+            // Gateway asks for do not depend on it, and its status tells of this one.
+            objects = render(&site, &defaults);
+            result = applier.apply_all(&site.uid, &objects).await;
+        }
+        let (deployment, outcome) = match result {
             Result::Done { has_written: true } => {
                 (Some(Deployment::Done), Outcome::Written(hash_all(&objects)))
             }

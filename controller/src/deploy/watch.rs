@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::warn;
-use translate::api::GatewayAddress;
+use translate::AssignedAddresses;
 use xds::model::ObjectName;
 
 use super::child::{Child, ChildKind, Seen, selector};
@@ -80,7 +80,7 @@ impl Children {
 pub(super) fn start(
     client: &Client,
     children: &Arc<Children>,
-    assigned: impl Fn(&ObjectName, Vec<GatewayAddress>) + Send + Sync + 'static,
+    assigned: impl Fn(&ObjectName, AssignedAddresses) + Send + Sync + 'static,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     metadata_of::<ServiceAccount>(&mut tasks, client, children, ChildKind::ServiceAccount);
@@ -92,7 +92,7 @@ pub(super) fn start(
     let note = move |child: &Child, service: Option<&Service>| {
         let Some(service) = service else {
             if let Some(gateway) = gateways.remove(child) {
-                assigned(&gateway, Vec::new());
+                assigned(&gateway, AssignedAddresses::default());
             }
             return;
         };

@@ -90,6 +90,7 @@ fn compare_whole(present: &Value, wanted: &Map<String, Value>, author: Author<'_
         return Comparison::Newer;
     }
     let mut fields = Map::new();
+    let mut pruned = Map::new();
     for (name, value) in wanted {
         let before = present.get(name).unwrap_or(&Value::Null);
         let after = match name.as_str() {
@@ -101,9 +102,15 @@ fn compare_whole(present: &Value, wanted: &Map<String, Value>, author: Author<'_
             LISTENERS => listeners(items(Some(before)), items(Some(value)), author.now),
             _ => value.clone(),
         };
-        if !is_same(before, &after) {
+        if is_pruned(name, before, &after) {
+            pruned.insert(name.clone(), after);
+        } else if !is_same(before, &after) {
             fields.insert(name.clone(), after);
         }
+    }
+    // It may be that it was never written, so it goes along with what has to be written anyway.
+    if !fields.is_empty() {
+        fields.extend(pruned);
     }
     differing(fields, 0)
 }
@@ -258,6 +265,24 @@ fn is_same(before: &Value, after: &Value) -> bool {
     before == after || is_empty(before) && is_empty(after)
 }
 
+/// Whether a status differs from the wanted one as it does where the definition has no `routability` of
+/// addresses, which the standard channel lacks: to write it again and again would change nothing.
+fn is_pruned(field: &str, before: &Value, after: &Value) -> bool {
+    let known = |address: &Value| {
+        let mut address = address.clone();
+        if let Some(fields) = address.as_object_mut() {
+            fields.remove("routability");
+        }
+        address
+    };
+    let (before, after) = (items(Some(before)), items(Some(after)));
+    let has_none = before.iter().all(|it| it.get("routability").is_none());
+    field == "addresses"
+        && has_none
+        && before != after
+        && before.iter().map(known).eq(after.iter().map(known))
+}
+
 /// Whether we know of an older generation than somebody has written of.
 fn is_older(known: Option<i64>, newest: Option<i64>) -> bool {
     matches!((known, newest), (Some(known), Some(newest)) if known < newest)
@@ -285,8 +310,9 @@ const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every type that we ever write: a condition of another type is somebody else's.
-const OWN_CONDITIONS: [&str; 10] = [
+const OWN_CONDITIONS: [&str; 11] = [
     "Accepted",
+    "AddressesAssigned",
     "Programmed",
     "ResolvedRefs",
     "Conflicted",

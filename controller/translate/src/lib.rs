@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use xds::model::{Model, ObjectName};
 
 pub use infrastructure::Infrastructure;
-pub use options::{CONTROLLER_NAME, DEFAULT_CLASS, Options, Place};
+pub use options::{AssignedAddresses, CONTROLLER_NAME, DEFAULT_CLASS, Options, Place};
 pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};
 pub use translator::{Batch, Delta, Event, Translator, ViewChange};

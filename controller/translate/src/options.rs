@@ -37,10 +37,33 @@ pub enum Place {
     /// A cluster. Each Gateway has addresses of its own, and other controllers have theirs.
     Cluster {
         /// Addresses that were assigned to each Gateway so far.
-        assigned: BTreeMap<ObjectName, Vec<GatewayAddress>>,
+        assigned: BTreeMap<ObjectName, AssignedAddresses>,
         /// The `GatewayParameters` objects that exist.
         parameters: BTreeSet<ObjectName>,
     },
+}
+
+/// The addresses that a cluster assigned to a Gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AssignedAddresses {
+    /// Those by which it is meant to be reached where nothing else is asked for.
+    pub default: Vec<GatewayAddress>,
+    /// The ClusterIPs of its Service, which are the default too where that has no load balancer.
+    pub cluster: Vec<GatewayAddress>,
+}
+
+impl AssignedAddresses {
+    /// Of a Gateway that has none yet.
+    pub(crate) const NONE: Self = Self {
+        default: Vec::new(),
+        cluster: Vec::new(),
+    };
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.default.is_empty() && self.cluster.is_empty()
+    }
 }
 
 impl Options {

@@ -14,6 +14,7 @@ pub enum Reason {
     Accepted,
     AddressNotAssigned,
     AddressNotUsable,
+    AddressesAssigned,
     Attached,
     BackendNotFound,
     /// Ours.
@@ -37,11 +38,13 @@ pub enum Reason {
     NoValidCACertificate,
     NotAllowed,
     NotAllowedByListeners,
+    NotAssigned,
     /// Ours: the target of a policy carries no traffic.
     NotInUse,
     OverlappingHostnames,
     ParentNotAccepted,
     ParentNotProgrammed,
+    PartiallyAssigned,
     Pending,
     PortUnavailable,
     Programmed,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use translate::Infrastructure;
+use translate::{AssignedAddresses, Infrastructure};
 use translate::api::GatewayAddress;
 
 use super::*;
@@ -300,8 +300,13 @@ async fn addresses_flow_back_on_every_replica() {
     let address = GatewayAddress {
         kind: "IPAddress".to_owned(),
         value: "192.0.2.1".to_owned(),
+        routability: String::new(),
     };
-    assert_eq!(scene.outputs.addresses.get(&edge()), Some(vec![address]));
+    let assigned = AssignedAddresses {
+        default: vec![address],
+        cluster: Vec::new(),
+    };
+    assert_eq!(scene.outputs.addresses.get(&edge()), Some(assigned));
     scene.server.remove(SERVICE);
     settle().await;
     assert_eq!(scene.outputs.addresses.get(&edge()), None);

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 use translate::Infrastructure;
+use translate::api::ROUTABLE_IN_CLUSTER;
 use xds::model::ObjectName;
 
 use super::child::{Child, ChildKind};
@@ -41,6 +42,20 @@ pub struct Site {
     pub enforces_restricted: bool,
     /// Whether something scales its Deployment.
     pub is_autoscaled: bool,
+}
+
+impl Site {
+    /// Asks for any ClusterIP in the place of a certain one. Whether there was such.
+    pub(super) fn gives_up_cluster_ip(&mut self) -> bool {
+        let mut had_one = false;
+        for address in &mut self.infrastructure.addresses {
+            if address.routability == ROUTABLE_IN_CLUSTER && !address.value.is_empty() {
+                address.value.clear();
+                had_one = true;
+            }
+        }
+        had_one
+    }
 }
 
 /// What every Gateway's proxies are started with.

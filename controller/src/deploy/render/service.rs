@@ -2,7 +2,8 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use translate::api::GatewayAddress;
+use translate::AssignedAddresses;
+use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
 
 use super::{Site, metadata, non_empty, pod};
 use crate::deploy::labels;
@@ -12,28 +13,43 @@ use crate::deploy::ports::{Port, Transport};
 /// The Service with a port for each of the Gateway's.
 pub(super) fn of_listeners(site: &Site) -> Service {
     let parameters = &site.parameters.service;
-    let kind = parameters.kind.unwrap_or_default();
+    let kind = service_type(site);
     let mut metadata = metadata(site, &labels::service_name(&site.name.name));
     let mut annotations = site.infrastructure.annotations.clone();
     annotations.extend(parameters.annotations.clone());
     metadata.annotations = non_empty(annotations);
-    let static_address = site.infrastructure.addresses.iter().find(|it| {
-        // What else was asked for cannot be given, and the Gateway's status says so.
-        it.kind == IP_ADDRESS && !it.value.is_empty()
-    });
+    // What else was asked for cannot be given, and the Gateway's status says so.
+    let asked = |is_in_cluster: bool| {
+        let mut addresses = site.infrastructure.addresses.iter();
+        let found = addresses.find(|it| {
+            let is_scope = (it.routability == ROUTABLE_IN_CLUSTER) == is_in_cluster;
+            is_scope && it.kind == IP_ADDRESS && !it.value.is_empty()
+        });
+        found.map(|it| it.value.clone())
+    };
     Service {
         metadata,
         spec: Some(ServiceSpec {
             type_: Some(kind.as_str().to_owned()),
             selector: Some(labels::selector(&site.name.name)),
             ports: Some(site.ports.iter().copied().map(port).collect()),
-            load_balancer_ip: static_address
-                .filter(|_| kind == ServiceType::LoadBalancer)
-                .map(|it| it.value.clone()),
+            load_balancer_ip: asked(false).filter(|_| kind == ServiceType::LoadBalancer),
+            cluster_ip: asked(true),
             ..ServiceSpec::default()
         }),
         ..Service::default()
     }
+}
+
+/// A Gateway that asks for ClusterIPs alone is not to be reached from elsewhere, whatever its parameters
+/// say.
+fn service_type(site: &Site) -> ServiceType {
+    let addresses = &site.infrastructure.addresses;
+    let is_internal = |it: &GatewayAddress| it.routability == ROUTABLE_IN_CLUSTER;
+    if !addresses.is_empty() && addresses.iter().all(is_internal) {
+        return ServiceType::ClusterIp;
+    }
+    site.parameters.service.kind.unwrap_or_default()
 }
 
 fn port(port: Port) -> ServicePort {
@@ -75,29 +91,38 @@ pub(super) fn of_metrics(site: &Site) -> Service {
 /// Where a Gateway is reached by its Service: what the load balancer assigned, or the Service's own
 /// addresses in the cluster where it has another type.
 #[must_use]
-pub fn addresses(service: &Service) -> Vec<GatewayAddress> {
-    let address = |kind: &str, value: &str| GatewayAddress {
+pub fn addresses(service: &Service) -> AssignedAddresses {
+    let address = |kind: &str, value: &str, routability: &str| GatewayAddress {
         kind: kind.to_owned(),
         value: value.to_owned(),
+        routability: routability.to_owned(),
     };
     let spec = service.spec.as_ref();
+    let cluster = spec.and_then(|it| it.cluster_ips.as_ref()).into_iter();
+    let cluster = cluster
+        .flatten()
+        .filter(|it| *it != "None" && !it.is_empty());
+    let cluster = cluster.map(|ip| address(IP_ADDRESS, ip, ROUTABLE_IN_CLUSTER));
+    let cluster: Vec<GatewayAddress> = cluster.collect();
     if spec.and_then(|it| it.type_.as_deref()) != Some("LoadBalancer") {
-        let cluster = spec.and_then(|it| it.cluster_ips.as_ref()).into_iter();
-        let cluster = cluster
-            .flatten()
-            .filter(|it| *it != "None" && !it.is_empty());
-        return cluster.map(|ip| address(IP_ADDRESS, ip)).collect();
+        return AssignedAddresses {
+            default: cluster.clone(),
+            cluster,
+        };
     }
     let status = service.status.as_ref();
     let balancer = status.and_then(|it| it.load_balancer.as_ref());
     let ingress = balancer.and_then(|it| it.ingress.as_ref());
     let ingress = ingress.into_iter().flatten();
     let assigned = ingress.filter_map(|it| match (&it.ip, &it.hostname) {
-        (Some(ip), _) => Some(address(IP_ADDRESS, ip)),
-        (None, Some(name)) => Some(address("Hostname", name)),
+        (Some(ip), _) => Some(address(IP_ADDRESS, ip, "")),
+        (None, Some(name)) => Some(address("Hostname", name, "")),
         (None, None) => None,
     });
-    assigned.collect()
+    AssignedAddresses {
+        default: assigned.collect(),
+        cluster,
+    }
 }
 
 const IP_ADDRESS: &str = "IPAddress";
@@ -113,16 +138,21 @@ mod tests {
         for (service, expected) in [
             (
                 json!({"spec": {"type": "LoadBalancer", "clusterIPs": ["10.0.0.1"]}}),
-                vec![],
+                vec!["in the cluster 10.0.0.1"],
             ),
             (
                 json!({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [
                     {"ip": "192.0.2.1"}, {"hostname": "lb.example.com"}, {}]}}}),
-                vec!["IPAddress 192.0.2.1", "Hostname lb.example.com"],
+                vec!["IPAddress 192.0.2.1 ", "Hostname lb.example.com "],
             ),
             (
                 json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1", "fd00::1"]}}),
-                vec!["IPAddress 10.0.0.1", "IPAddress fd00::1"],
+                vec![
+                    "IPAddress 10.0.0.1 Cluster",
+                    "IPAddress fd00::1 Cluster",
+                    "in the cluster 10.0.0.1",
+                    "in the cluster fd00::1",
+                ],
             ),
             (
                 json!({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}),
@@ -131,8 +161,12 @@ mod tests {
         ] {
             let service: Service = serde_json::from_value(service).expect("a Service");
             let found = addresses(&service);
-            let found = found.iter().map(|it| format!("{} {}", it.kind, it.value));
-            assert_eq!(found.collect::<Vec<_>>(), expected);
+            let default = found.default.iter();
+            let default =
+                default.map(|it| format!("{} {} {}", it.kind, it.value, it.routability));
+            let cluster = found.cluster.iter();
+            let cluster = cluster.map(|it| format!("in the cluster {}", it.value));
+            assert_eq!(default.chain(cluster).collect::<Vec<_>>(), expected);
         }
     }
 }

@@ -260,3 +260,30 @@ proptest! {
         prop_assert_eq!(ours, wanted.len());
     }
 }
+
+/// The standard channel's Gateway has no `routability`: an API server leaves it out of what is written.
+#[test]
+fn a_routability_that_is_left_out_is_written_once() {
+    let address = |extra: Value| {
+        let mut address = json!({"type": "IPAddress", "value": "192.0.2.1"});
+        let fields = address.as_object_mut().expect("an object");
+        fields.extend(extra.as_object().expect("an object").clone());
+        address
+    };
+    let wanted = |generation: i64| {
+        whole(json!({
+            "addresses": [address(json!({"routability": ""}))],
+            "conditions": [accepted("True", generation)],
+        }))
+    };
+    let present = json!({
+        "addresses": [address(json!({}))],
+        "conditions": [since(accepted("True", 1), LATER)],
+    });
+    assert_eq!(compare(&present, &wanted(1), author()), Comparison::Equal);
+    let after = patched(&present, &wanted(2));
+    assert_eq!(after["addresses"], json!([address(json!({"routability": ""}))]));
+    let moved = json!({"addresses": [json!({"type": "IPAddress", "value": "192.0.2.2"})]});
+    let after = patched(&moved, &wanted(1));
+    assert_eq!(after["addresses"][0]["value"], "192.0.2.1");
+}

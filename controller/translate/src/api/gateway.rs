@@ -197,7 +197,15 @@ pub struct GatewayAddress {
     /// The address; empty asks for any of its type.
     #[serde(default)]
     pub value: String,
+    /// Where it is to be reached from, or is (GEP-5093): empty where nothing is asked for or promised.
+    #[serde(default)]
+    pub routability: String,
 }
+
+/// A ClusterIP.
+pub const ROUTABLE_IN_CLUSTER: &str = "Cluster";
+/// Promises nothing; conformance tests ask for it.
+pub const ROUTABILITY_SENTINEL: &str = "testing.x-k8s.io/sentinel";
 
 fn ip_address() -> String {
     "IPAddress".to_owned()

@@ -46,7 +46,8 @@ pub use filter::{
 pub use gateway::{
     AllowedListeners, AllowedRoutes, FromNamespaces, Gateway, GatewayAddress,
     GatewayInfrastructure, GatewaySpec, Listener, ListenerNamespaces, ListenerTls,
-    ParametersReference, RouteGroupKind, RouteNamespaces, SecretObjectReference, TlsMode,
+    ParametersReference, ROUTABILITY_SENTINEL, ROUTABLE_IN_CLUSTER, RouteGroupKind,
+    RouteNamespaces, SecretObjectReference, TlsMode,
 };
 pub use gateway_tls::{
     FrontendTls, FrontendTlsConfig, FrontendTlsPort, FrontendValidation, FrontendValidationMode,

@@ -140,12 +140,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The addresses that were assigned to a Gateway of a cluster.
-    pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a [GatewayAddress] {
+    pub(crate) fn assigned(&self, gateway: &ObjectName) -> &'a AssignedAddresses {
         self.ask(Fact::AssignedAddresses(gateway.clone()));
-        match &self.ground.options.place {
-            Place::Cluster { assigned, .. } => assigned.get(gateway).map_or(&[], Vec::as_slice),
-            Place::Machine { .. } => &[],
-        }
+        let found = match &self.ground.options.place {
+            Place::Cluster { assigned, .. } => assigned.get(gateway),
+            Place::Machine { .. } => None,
+        };
+        found.unwrap_or(&AssignedAddresses::NONE)
     }
 
     /// Whether there are `GatewayParameters` of this name; a machine needs none.

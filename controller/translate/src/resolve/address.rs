@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use xds::model::ObjectName;
 
-use crate::api::{self, GatewayAddress};
+use crate::api::{self, GatewayAddress, ROUTABILITY_SENTINEL, ROUTABLE_IN_CLUSTER};
+use crate::options::AssignedAddresses;
 use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
@@ -21,6 +22,8 @@ pub(crate) struct Addresses {
     pub(crate) refusals: Vec<Problem>,
     /// Why it cannot be programmed.
     pub(crate) unusable: Vec<Problem>,
+    /// What it asks for and did not get.
+    pub(crate) unassigned: Vec<Problem>,
 }
 
 impl Addresses {
@@ -36,8 +39,18 @@ impl Addresses {
 /// One address of the machine, or all of them.
 fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses {
     let mut unusable = Vec::new();
+    let mut out_of_scope = Vec::new();
     let mut bind = None;
     for (index, address) in asked.iter().enumerate() {
+        if !address.routability.is_empty() {
+            let field = format!("spec.addresses[{index}].routability");
+            let message = format!(
+                "no address of a machine is of routability `{}`: leave it out",
+                address.routability
+            );
+            out_of_scope.push(Problem::new(Reason::AddressNotAssigned, field, message));
+            continue;
+        }
         if address.kind != IP_ADDRESS || address.value.is_empty() {
             continue;
         }
@@ -57,6 +70,11 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
             Err(_) => unusable.push(fail(format!("`{}` is not an IP address", address.value))),
         }
     }
+    let unmet: Vec<Problem> = unusable.iter().chain(&out_of_scope).cloned().collect();
+    let has_none = !asked.is_empty() && unmet.len() == asked.len();
+    if unusable.is_empty() && has_none {
+        unusable = out_of_scope;
+    }
     let every = || usable.iter().map(|ip| ip_address(*ip)).collect();
     let reached_at = if unusable.is_empty() {
         bind.map_or_else(every, |ip| vec![ip_address(ip)])
@@ -68,42 +86,141 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         reached_at,
         refusals: unsupported(asked, &[IP_ADDRESS]),
         unusable,
+        unassigned: unassigned(unmet, has_none),
     }
 }
 
-/// Whatever the cluster assigned; what was asked for must be among it.
-fn in_cluster(asked: &[GatewayAddress], assigned: &[GatewayAddress]) -> Addresses {
-    let valued = |address: &&GatewayAddress| !address.value.is_empty();
-    let mut unusable: Vec<Problem> = asked
-        .iter()
-        .enumerate()
-        .filter(|(_, address)| valued(address) && !assigned.contains(address))
-        .map(|(index, address)| {
-            let field = format!("spec.addresses[{index}]");
-            let message = format!(
-                "{} {} was not assigned to this Gateway: ask for one that the load balancer has",
-                address.kind, address.value
-            );
-            Problem::new(Reason::AddressNotUsable, field, message)
-        })
-        .collect();
-    if unusable.is_empty() && assigned.is_empty() {
+/// Whatever the cluster assigned, or of it what was asked for: each request is met by an address of its
+/// own (GEP-5093).
+fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Addresses {
+    let (reached_at, mut unmet) = match asked {
+        [] => (assigned.default.clone(), Vec::new()),
+        _ => assign(asked, assigned),
+    };
+    if reached_at.is_empty() && unmet.is_empty() {
         let message =
             "no address was assigned yet: the Gateway's Service waits for a load balancer";
-        unusable.push(Problem::new(Reason::AddressNotAssigned, "", message));
+        unmet.push(Problem::new(Reason::AddressNotAssigned, "", message));
     }
-    let only_asked = asked.iter().any(|address| valued(&address));
-    let reached_at = assigned
-        .iter()
-        .filter(|address| !only_asked || asked.contains(address))
-        .cloned()
-        .collect();
+    // A Gateway that asks for scopes makes do with those that it gets.
+    let is_fatal = |problem: &&Problem| {
+        reached_at.is_empty() || problem.reason == Reason::AddressNotUsable
+    };
     Addresses {
         bind: EVERY_ADDRESS,
+        unusable: unmet.iter().filter(is_fatal).cloned().collect(),
+        unassigned: unassigned(unmet, reached_at.is_empty()),
         reached_at,
         refusals: unsupported(asked, &[IP_ADDRESS, HOSTNAME]),
-        unusable,
     }
+}
+
+/// The addresses that meet requests, in the order of these, and why the others are not met.
+fn assign(
+    asked: &[GatewayAddress],
+    assigned: &AssignedAddresses,
+) -> (Vec<GatewayAddress>, Vec<Problem>) {
+    let AssignedAddresses { default, cluster } = assigned;
+    let others = cluster.iter().filter(|address| !default.contains(address));
+    let others = others.map(|address| (address, false));
+    let mut free: Vec<_> = default.iter().map(|address| (address, true)).collect();
+    free.extend(others);
+    // The pickiest choose first: another may be content with what is left.
+    let mut order: Vec<usize> = (0..asked.len()).collect();
+    order.sort_by_key(|index| {
+        let request = &asked[*index];
+        let is_any = request.routability != ROUTABLE_IN_CLUSTER;
+        (request.value.is_empty(), is_any)
+    });
+    let mut met: Vec<Option<GatewayAddress>> = vec![None; asked.len()];
+    for index in order {
+        let request = &asked[index];
+        let mut candidates = free.iter();
+        let place = candidates.position(|(address, is_default)| {
+            meets(request, address, *is_default)
+        });
+        met[index] = place.map(|place| {
+            let (address, _) = free.remove(place);
+            let is_sentinel = request.routability == ROUTABILITY_SENTINEL;
+            let reported = if is_sentinel { request } else { address };
+            GatewayAddress {
+                routability: reported.routability.clone(),
+                ..address.clone()
+            }
+        });
+    }
+    let unmet = met.iter().zip(asked).enumerate();
+    let unmet = unmet.filter(|(_, (met, _))| met.is_none());
+    let unmet = unmet.map(|(index, (_, request))| not_met(index, request));
+    let unmet = unmet.collect();
+    (met.into_iter().flatten().collect(), unmet)
+}
+
+/// Whether a request is content with an address.
+fn meets(request: &GatewayAddress, address: &GatewayAddress, is_default: bool) -> bool {
+    let is_named = !request.value.is_empty();
+    let in_scope = match &*request.routability {
+        // Who asks for nothing in particular means what a Gateway gets without asking.
+        "" => is_named || is_default,
+        ROUTABILITY_SENTINEL => true,
+        other => other == ROUTABLE_IN_CLUSTER && address.routability == ROUTABLE_IN_CLUSTER,
+    };
+    let is_value = !is_named || request.value == address.value;
+    in_scope && is_value && request.kind == address.kind
+}
+
+fn not_met(index: usize, request: &GatewayAddress) -> Problem {
+    let GatewayAddress {
+        kind,
+        value,
+        routability,
+    } = request;
+    let field = format!("spec.addresses[{index}]");
+    let (reason, message) = match (&**routability, &**value) {
+        ("", "") => (
+            Reason::AddressNotAssigned,
+            format!(
+                "no {kind} was assigned yet: the Gateway's Service waits for a load balancer, or \
+                 has no more addresses"
+            ),
+        ),
+        ("", value) => (
+            Reason::AddressNotUsable,
+            format!(
+                "{kind} {value} was not assigned to this Gateway: ask for one that the load \
+                 balancer has"
+            ),
+        ),
+        (ROUTABLE_IN_CLUSTER, "") => (
+            Reason::AddressNotAssigned,
+            "the Gateway's Service has no further ClusterIP: remove this address, or give the \
+             Service a second IP family by GatewayParameters"
+                .to_owned(),
+        ),
+        (ROUTABLE_IN_CLUSTER, value) => (
+            Reason::AddressNotAssigned,
+            format!(
+                "{value} is not a ClusterIP of the Gateway's Service: ask for a free one of the \
+                 cluster's ServiceCIDR when you create the Gateway, since a Service keeps its own"
+            ),
+        ),
+        (other, _) => (
+            Reason::AddressNotAssigned,
+            format!("no address is of routability `{other}`: use Cluster, or leave it out"),
+        ),
+    };
+    Problem::new(reason, field, message)
+}
+
+/// As the condition of the addresses tells it.
+fn unassigned(unmet: Vec<Problem>, has_none: bool) -> Vec<Problem> {
+    let reason = if has_none {
+        Reason::NotAssigned
+    } else {
+        Reason::PartiallyAssigned
+    };
+    let unmet = unmet.into_iter();
+    unmet.map(|problem| Problem { reason, ..problem }).collect()
 }
 
 fn unsupported(asked: &[GatewayAddress], types: &[&str]) -> Vec<Problem> {
@@ -131,6 +248,7 @@ fn ip_address(ip: IpAddr) -> GatewayAddress {
     GatewayAddress {
         kind: IP_ADDRESS.to_owned(),
         value: ip.to_string(),
+        routability: String::new(),
     }
 }
 

@@ -57,6 +57,8 @@ pub enum ConditionType {
     Programmed,
     /// Everything it refers to is there.
     ResolvedRefs,
+    /// It has every address that it asks for. Written once addresses were looked for.
+    AddressesAssigned,
     /// Another object, or another part of this one, claims the same. Happy when false.
     Conflicted,
     /// Some of its rules were dropped. Happy when false, and left out then.
@@ -81,9 +83,11 @@ impl ConditionType {
             | Self::InsecureFrontendValidationMode
             | Self::OverlappingTLSConfig
             | Self::CertificateExpired => ConditionStatus::False,
-            Self::Accepted | Self::Programmed | Self::ResolvedRefs | Self::Attached => {
-                ConditionStatus::True
-            }
+            Self::Accepted
+            | Self::Programmed
+            | Self::ResolvedRefs
+            | Self::AddressesAssigned
+            | Self::Attached => ConditionStatus::True,
         }
     }
 }

@@ -63,6 +63,7 @@ impl GatewayStatus {
         let generation = object.metadata.generation;
         let conditions = accepted(Conditions::of(generation), frame, listeners, overall);
         let conditions = programmed(conditions, frame, overall);
+        let conditions = addresses_assigned(conditions, frame);
         let conditions = tls(conditions, object, frame);
         Self {
             addresses: match &*frame.refusals {
@@ -151,6 +152,28 @@ fn programmed(conditions: Conditions, frame: &Frame, overall: &Overall) -> Condi
     conditions
         .unhappy(Type::Programmed, &overall.unusable)
         .that_follows()
+}
+
+/// Nothing is said of a Gateway that is refused: nobody looks for its addresses.
+fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
+    let addresses = &frame.addresses;
+    if !frame.refusals.is_empty() {
+        return conditions;
+    }
+    match &*addresses.unassigned {
+        [] => conditions.happy(
+            Type::AddressesAssigned,
+            Reason::AddressesAssigned,
+            "the Gateway has every address that it asks for",
+        ),
+        unassigned => {
+            let conditions = conditions.unhappy(Type::AddressesAssigned, unassigned);
+            match &*addresses.unusable {
+                [] => conditions,
+                _ => conditions.that_follows(),
+            }
+        }
+    }
 }
 
 /// What is said of TLS alone, and only where there is something to say.

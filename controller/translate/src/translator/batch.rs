@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use xds::model::ObjectName;
 
-use crate::api::GatewayAddress;
+use crate::options::AssignedAddresses;
 use crate::store::{Object, ObjectRef};
 
 /// One change of the world.
@@ -18,7 +18,7 @@ pub enum Event {
     /// The addresses of this machine that sockets can be bound to, all of them.
     MachineAddresses(BTreeSet<IpAddr>),
     /// The addresses that the cluster assigned to a Gateway, all of them.
-    AssignedAddresses(ObjectName, Vec<GatewayAddress>),
+    AssignedAddresses(ObjectName, AssignedAddresses),
     /// Whether there is a `GatewayParameters` object of this name.
     Parameters(ObjectName, bool),
     /// Whether there is a GatewayClass of this name that is ours.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use translate::api::GatewayAddress;
+use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
 use translate::{Options, Place};
 use xds::model::ObjectName;
 
 /// Reads `cluster`, `now TIME`, `port-offset N`, `machine-address IP`,
-/// `assigned NS/GATEWAY TYPE ADDRESS` and `parameters NS/NAME`.
+/// `assigned NS/GATEWAY TYPE ADDRESS`,
+/// `assigned-cluster-ip NS/GATEWAY ADDRESS` and `parameters NS/NAME`.
 pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
@@ -29,9 +30,18 @@ pub(crate) fn of(text: &str) -> Options {
             }
             (["assigned", gateway, kind, value], Place::Cluster { assigned, .. }) => {
                 let addresses = assigned.entry(name(gateway)).or_default();
-                addresses.push(GatewayAddress {
+                addresses.default.push(GatewayAddress {
                     kind: (*kind).to_owned(),
                     value: (*value).to_owned(),
+                    routability: String::new(),
+                });
+            }
+            (["assigned-cluster-ip", gateway, value], Place::Cluster { assigned, .. }) => {
+                let addresses = assigned.entry(name(gateway)).or_default();
+                addresses.cluster.push(GatewayAddress {
+                    kind: "IPAddress".to_owned(),
+                    value: (*value).to_owned(),
+                    routability: ROUTABLE_IN_CLUSTER.to_owned(),
                 });
             }
             (["parameters", object], Place::Cluster { parameters, .. }) => {

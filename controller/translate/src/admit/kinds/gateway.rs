@@ -9,7 +9,9 @@ use super::{Admissible, reference};
 use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
-use crate::api::{AllowedListeners, Gateway, GatewayAddress, GatewayInfrastructure};
+use crate::api::{
+    AllowedListeners, Gateway, GatewayAddress, GatewayInfrastructure, ROUTABLE_IN_CLUSTER,
+};
 
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
@@ -58,7 +60,28 @@ fn addresses(check: &mut Check, addresses: &[GatewayAddress]) {
                 check.fits_field("value", value, named_address);
             }
         }
+        let routability = address.routability.as_str();
+        check.fits_field("routability", Some(routability), self::routability);
     });
+}
+
+/// Where an address is to be reached from. Whether it can be had is for the Gateway's status to say.
+fn routability(text: &str) -> syntax::Verdict {
+    if matches!(text, "" | ROUTABLE_IN_CLUSTER) {
+        return Ok(());
+    }
+    syntax::length(text, 0, MAX_ADDRESS)?;
+    let is_ours_to_name = |(domain, path): (&str, &str)| {
+        let is_reserved = domain == "k8s.io" || domain.ends_with(".k8s.io");
+        syntax::subdomain(domain).is_ok() && !path.is_empty() && !is_reserved
+    };
+    if text.split_once('/').is_some_and(is_ours_to_name) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{text}` is not a routability: write Cluster, or one with a domain other than k8s.io, such as \
+         example.com/vpc"
+    ))
 }
 
 fn infrastructure(check: &mut Check, infrastructure: &GatewayInfrastructure) {

@@ -120,9 +120,14 @@ fn event(step: &Step) -> Event {
             let address = GatewayAddress {
                 kind: "IPAddress".to_owned(),
                 value: "192.0.2.1".to_owned(),
+                routability: String::new(),
             };
             let gateway = ObjectName::new("a", &format!("g{gateway}"));
-            Event::AssignedAddresses(gateway, some.then_some(address).into_iter().collect())
+            let assigned = AssignedAddresses {
+                default: some.then_some(address).into_iter().collect(),
+                cluster: Vec::new(),
+            };
+            Event::AssignedAddresses(gateway, assigned)
         }
     }
 }
