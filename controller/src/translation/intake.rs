@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use translate::api::{Gateway, Resource as _};
+use translate::api::{ClusterTrustBundle, Gateway, Resource as _};
 use translate::{Batch, Event, Object, ObjectRef, Store};
 use xds::model::ObjectName;
 
@@ -50,9 +50,8 @@ impl Intake {
     /// Takes a change in. `store` is as the last batch left it.
     pub(super) fn take(&mut self, change: Change, store: &Store, batch: &mut Batch) {
         match change.what {
-            What::Synced => {
-                self.unsynced.remove(&change.kind);
-            }
+            What::Synced => self.synced(change.kind, true, batch),
+            What::Absent => self.synced(change.kind, false, batch),
             What::Upsert(name, Content::Parameters(spec)) => {
                 self.set_parameters(name, Some(spec), batch);
             }
@@ -112,6 +111,13 @@ impl Intake {
         self.outputs.parameters.set(&name, spec);
         self.classes.parameters_changed(&name, &self.outputs);
         batch.push(Event::Parameters(name, is_there));
+    }
+
+    fn synced(&mut self, kind: KindId, is_served: bool, batch: &mut Batch) {
+        self.unsynced.remove(&kind);
+        if self.kinds.name(kind) == ClusterTrustBundle::KIND {
+            batch.push(Event::TrustBundles(is_served));
+        }
     }
 
     fn delete(&mut self, kind: KindId, name: ObjectName, batch: &mut Batch) {

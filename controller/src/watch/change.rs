@@ -29,7 +29,9 @@ pub enum What {
     Upsert(ObjectName, Content),
     /// An object is gone, or in a namespace that is not selected.
     Delete(ObjectName),
-    /// All objects that there are have been told, or there are none to be told.
+    /// The API server does not serve the kind, so that there are no objects to be told.
+    Absent,
+    /// All objects that there are, or that may be read, have been told.
     Synced,
 }
 

@@ -118,7 +118,7 @@ impl Follower {
                 kind.kind, kind.group
             );
         }
-        self.tell(What::Synced).await
+        self.tell(What::Absent).await
     }
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.

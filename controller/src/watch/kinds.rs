@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use translate::api::{CLASS_KIND, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND};
+use translate::api::{CLASS_KIND, ClusterTrustBundle, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND, Resource as _};
 use translate::{ObjectRef, admit};
 use xds::model::ObjectName;
 
@@ -140,7 +140,7 @@ impl WatchedKind {
 
     /// Whether its objects are in namespaces.
     pub(super) fn is_namespaced(&self) -> bool {
-        !matches!(self.kind, NAMESPACE | CLASS_KIND)
+        !matches!(self.kind, NAMESPACE | CLASS_KIND | ClusterTrustBundle::KIND)
     }
 }
 
@@ -153,5 +153,5 @@ fn need(group: &str, kind: &str) -> Need {
 }
 
 fn has_status(group: &str) -> bool {
-    !matches!(group, "" | "discovery.k8s.io")
+    !matches!(group, "" | "discovery.k8s.io" | ClusterTrustBundle::GROUP)
 }

@@ -40,6 +40,8 @@ pub enum Place {
         assigned: BTreeMap<ObjectName, AssignedAddresses>,
         /// The `GatewayParameters` objects that exist.
         parameters: BTreeSet<ObjectName>,
+        /// Whether the API server has ClusterTrustBundle objects.
+        has_trust_bundles: bool,
     },
 }
 
@@ -89,6 +91,7 @@ impl Options {
             place: Place::Cluster {
                 assigned: BTreeMap::new(),
                 parameters: BTreeSet::new(),
+                has_trust_bundles: false,
             },
             ..Self::machine()
         }

@@ -190,6 +190,8 @@ store! {
     config_maps: ConfigMap,
     /// Namespaces, by a name whose namespace is empty.
     namespaces: Namespace,
+    /// ClusterTrustBundle objects, likewise.
+    trust_bundles: ClusterTrustBundle,
     /// Our backends.
     backends: Backend,
     /// Our traffic policies.

@@ -24,6 +24,7 @@ mod resource;
 mod selector;
 mod service;
 mod traffic_policy;
+mod trust_bundle;
 
 pub use backend::{
     Backend, BackendDns, BackendHost, BackendProtocol, BackendSpec, BackendUnix,
@@ -78,6 +79,7 @@ pub use traffic_policy::{
     LimitsSpec, PathOptionsSpec, PolicyTargetReference, ProxyProtocolIn, ProxyProtocolSpec,
     RetryBudgetSpec, TrafficPolicy, TrafficPolicySpec,
 };
+pub use trust_bundle::{ClusterTrustBundle, ClusterTrustBundleSpec};
 
 /// The group of Gateway API.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";

@@ -44,6 +44,7 @@ resources! {
     Secret: "", "v1", "Secret";
     ConfigMap: "", "v1", "ConfigMap";
     Namespace: "", "v1", "Namespace";
+    ClusterTrustBundle: "certificates.k8s.io", "v1", "ClusterTrustBundle";
     Backend: super::OWN_GROUP, "v1alpha1", "Backend";
     TrafficPolicy: super::OWN_GROUP, "v1alpha1", "TrafficPolicy";
 }

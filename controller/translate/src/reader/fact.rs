@@ -50,6 +50,8 @@ facts! {
     MachineAddresses();
     /// The addresses assigned to a Gateway.
     AssignedAddresses(ObjectName);
+    /// Whether there are ClusterTrustBundle objects at all.
+    TrustBundles();
     /// What a `Backend` comes to.
     Backend(ObjectName);
     /// The BackendTLSPolicy that holds for an upstream, or for a section of it.

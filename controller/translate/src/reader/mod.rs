@@ -158,6 +158,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether there can be ClusterTrustBundle objects; a machine reads them from files.
+    pub(crate) fn has_trust_bundles(&self) -> bool {
+        self.ask(Fact::TrustBundles());
+        match &self.ground.options.place {
+            Place::Cluster {
+                has_trust_bundles, ..
+            } => *has_trust_bundles,
+            Place::Machine { .. } => true,
+        }
+    }
+
     /// Whether Gateways of this class are ours.
     pub(crate) fn is_our_class(&self, class: &str) -> bool {
         self.ask(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));

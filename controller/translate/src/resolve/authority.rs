@@ -5,7 +5,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use xds::model::{Der, ObjectName};
 
-use crate::api::{ConfigMap, Resource, Secret};
+use crate::api::{ClusterTrustBundle, ConfigMap, Resource, Secret};
 use crate::expiry::Expiries;
 use crate::reader::Reader;
 use crate::reader::Referent;
@@ -23,18 +23,21 @@ pub(crate) enum InvalidAuthority {
 
 impl Reader<'_> {
     /// The certificates that a reference of an object of kind `T` in `namespace` leads to: those
-    /// in the entry `ca.crt` of a `ConfigMap` or Secret.
+    /// in the entry `ca.crt` of a `ConfigMap` or Secret, or those of a ClusterTrustBundle.
     pub(crate) fn authority<T: Resource>(
         &self,
         namespace: &str,
         to: Referent<'_>,
     ) -> Result<Vec<Der>, InvalidAuthority> {
+        if is_trust_bundle(to) {
+            return self.trust_bundle(to);
+        }
         let name = ObjectName::new(to.namespace, to.name);
         let is_map = (to.group, to.kind) == (ConfigMap::GROUP, ConfigMap::KIND);
         if !is_map && (to.group, to.kind) != (Secret::GROUP, Secret::KIND) {
             return Err(InvalidAuthority::Kind(format!(
                 "certificates of authorities cannot come from kind `{}` of group `{}`: refer to a \
-                 ConfigMap or a Secret",
+                 ConfigMap, a Secret or a ClusterTrustBundle",
                 to.kind, to.group
             )));
         }
@@ -58,9 +61,26 @@ impl Reader<'_> {
             Some(None) => Err(format!(
                 "has no entry `{ENTRY}`: put the certificates there"
             )),
-            Some(Some(pem)) => bundle(pem),
+            Some(Some(pem)) => bundle(pem, ENTRY),
         };
         bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {name} {what}", to.kind)))
+    }
+
+    /// Everybody may read these, so that no grant is asked for (GEP-5075).
+    fn trust_bundle(&self, to: Referent<'_>) -> Result<Vec<Der>, InvalidAuthority> {
+        if !self.has_trust_bundles() {
+            let message = "this cluster has no kind ClusterTrustBundle (Kubernetes has it since \
+                           1.37): refer to a ConfigMap";
+            return Err(InvalidAuthority::Kind(message.to_owned()));
+        }
+        let object = self.object::<ClusterTrustBundle>(&ObjectName::new("", to.name));
+        let bundle = match object {
+            None => Err("does not exist: create it".to_owned()),
+            Some(object) => bundle(object.spec.trust_bundle.as_bytes(), "spec.trustBundle"),
+        };
+        bundle.map_err(|what| {
+            InvalidAuthority::Unusable(format!("{} {} {what}", to.kind, to.name))
+        })
     }
 
     /// Notes which of the certificates that `to` leads to have expired. They vouch all the same: of a
@@ -72,7 +92,11 @@ impl Reader<'_> {
         field: &str,
         expiries: &mut Expiries,
     ) {
-        let subject = format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name);
+        let subject = if is_trust_bundle(to) {
+            format!("a certificate of {} {}", to.kind, to.name)
+        } else {
+            format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name)
+        };
         for certificate in certificates {
             let said = (&*subject, ": renew it, or take it out");
             expiries.note(self, certificate, field, said);
@@ -80,20 +104,25 @@ impl Reader<'_> {
     }
 }
 
-fn bundle(pem: &[u8]) -> Result<Vec<Der>, String> {
+fn is_trust_bundle(to: Referent<'_>) -> bool {
+    (to.group, to.kind) == (ClusterTrustBundle::GROUP, ClusterTrustBundle::KIND)
+}
+
+/// Reads what stands in an entry or field of this name.
+fn bundle(pem: &[u8], place: &str) -> Result<Vec<Der>, String> {
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_slice_iter(pem).map(|next| {
         let certificate = next
-            .map_err(|error| format!("has no valid PEM in `{ENTRY}` ({error}): encode it again"))?;
+            .map_err(|error| format!("has no valid PEM in `{place}` ({error}): encode it again"))?;
         let der = Der::new(&certificate);
         roots
             .add(certificate)
-            .map_err(|_| format!("has something in `{ENTRY}` that is no X.509 certificate"))?;
+            .map_err(|_| format!("has something in `{place}` that is no X.509 certificate"))?;
         Ok(der)
     });
     match certificates.collect::<Result<Vec<Der>, String>>()? {
         none if none.is_empty() => Err(format!(
-            "has no PEM certificate in `{ENTRY}`: put those of the authorities there"
+            "has no PEM certificate in `{place}`: put those of the authorities there"
         )),
         certificates => Ok(certificates),
     }

@@ -21,6 +21,8 @@ pub enum Event {
     AssignedAddresses(ObjectName, AssignedAddresses),
     /// Whether there is a `GatewayParameters` object of this name.
     Parameters(ObjectName, bool),
+    /// Whether the API server has ClusterTrustBundle objects.
+    TrustBundles(bool),
     /// Whether there is a GatewayClass of this name that is ours.
     Class(String, bool),
     /// Every source has told all that it has. Nothing comes out of a translator before.

@@ -168,6 +168,16 @@ impl Translator {
                     self.changed(&[Fact::Exists(PARAMETERS_KIND, name)], None);
                 }
             }
+            Event::TrustBundles(new) => {
+                if let Place::Cluster {
+                    has_trust_bundles, ..
+                } = &mut ground.options.place
+                    && *has_trust_bundles != new
+                {
+                    *has_trust_bundles = new;
+                    self.changed(&[Fact::TrustBundles()], None);
+                }
+            }
             Event::Class(name, is_ours) => {
                 if include(&mut ground.options.classes, name.clone(), is_ours) {
                     let name = ObjectName::new("", &name);

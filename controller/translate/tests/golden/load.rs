@@ -1,7 +1,7 @@
 //! The objects of a case: admitted, or for cases of what no file gets past `admit` with (but a
 //! cluster with other definitions might hold) only parsed, or for cases of what is refused what is in
 //! force in its place. `@web.crt` stands for the file of that name
-//! in `tests/pem`, in base64.
+//! in `tests/pem`, in base64, and `@pem:web.crt` for its text, to be quoted.
 
 use std::fs;
 use std::path::Path;
@@ -47,6 +47,9 @@ fn with_files(text: &str) -> String {
         let path = file.expect("an entry can be read").path();
         let name = path.file_name().expect("a name").to_string_lossy();
         let bytes = fs::read(&path).expect("a file can be read");
+        // In a quoted text of YAML, two line breaks are one.
+        let pem = String::from_utf8_lossy(&bytes).replace('\n', "\n\n");
+        let text = text.replace(&format!("@pem:{name}"), &pem);
         text.replace(&format!("@{name}"), &BASE64_STANDARD.encode(bytes))
     })
 }

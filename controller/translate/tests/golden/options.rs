@@ -6,7 +6,7 @@ use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
 use translate::{Options, Place};
 use xds::model::ObjectName;
 
-/// Reads `cluster`, `now TIME`, `port-offset N`, `machine-address IP`,
+/// Reads `cluster`, `no-trust-bundles`, `now TIME`, `port-offset N`, `machine-address IP`,
 /// `assigned NS/GATEWAY TYPE ADDRESS`,
 /// `assigned-cluster-ip NS/GATEWAY ADDRESS` and `parameters NS/NAME`.
 pub(crate) fn of(text: &str) -> Options {
@@ -18,7 +18,11 @@ pub(crate) fn of(text: &str) -> Options {
                 *place = Place::Cluster {
                     assigned: BTreeMap::new(),
                     parameters: BTreeSet::new(),
+                    has_trust_bundles: true,
                 }
+            }
+            (["no-trust-bundles"], Place::Cluster { has_trust_bundles, .. }) => {
+                *has_trust_bundles = false;
             }
             (["unadmitted" | "refused"], _) => {}
             (["now", time], _) => options.now = Some(time.parse().expect("a time")),

@@ -8,7 +8,7 @@ use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
 use crate::api::{
-    AddressType, ConfigMap, Endpoint, EndpointSlice, Namespace, SERVICE_NAME_LABEL, Secret, Service,
+    AddressType, ClusterTrustBundle, ConfigMap, Endpoint, EndpointSlice, Namespace, SERVICE_NAME_LABEL, Secret, Service,
 };
 
 impl Admissible for Service {
@@ -166,6 +166,29 @@ impl Admissible for Namespace {
     }
 
     fn check(&self, _: &mut Check) {}
+}
+
+/// Whether its certificates are such is for those who refer to it to say.
+impl Admissible for ClusterTrustBundle {
+    const ALSO: &'static [&'static str] = &["v1beta1"];
+    const NAMESPACED: bool = false;
+
+    fn check_name(name: &str) -> Result<(), String> {
+        // The name of a signer comes first, with colons in the place of its slash.
+        name.split(':').try_for_each(syntax::subdomain)
+    }
+
+    fn check(&self, check: &mut Check) {
+        let signer = self.spec.signer_name.replace('/', ":");
+        let name = &self.metadata.name;
+        let is_prefixed = name.strip_prefix(&signer).is_some_and(|rest| rest.starts_with(':'));
+        if !signer.is_empty() && !is_prefixed {
+            let text = format!("`{name}` does not begin with that of its signer: write `{signer}:…`");
+            check.field("metadata", |check| {
+                check.field("name", |check| check.refuse(text));
+            });
+        }
+    }
 }
 
 const MAX_ENDPOINTS: usize = 1000;

@@ -2,7 +2,9 @@
 
 use super::reference;
 use crate::admit::check::Check;
-use crate::api::{FrontendTls, FrontendTlsConfig, GatewayTls};
+use crate::api::{
+    ClusterTrustBundle, FrontendTls, FrontendTlsConfig, GatewayTls, Resource as _,
+};
 
 /// What a Gateway says of TLS for all of its listeners and backends.
 pub(super) fn tls(check: &mut Check, tls: &GatewayTls) {
@@ -41,7 +43,15 @@ fn config(check: &mut Check, given: &FrontendTlsConfig) {
             );
         }
         check.at_most("caCertificateRefs", references.len(), MAX_REFERENCES);
-        check.each("caCertificateRefs", references, reference::object);
+        check.each("caCertificateRefs", references, |check, given| {
+            reference::object(check, given);
+            let group_and_kind = (&*given.group, &*given.kind);
+            let of_bundles = (ClusterTrustBundle::GROUP, ClusterTrustBundle::KIND);
+            if group_and_kind == of_bundles && given.namespace.is_some() {
+                let text = "does not go with a ClusterTrustBundle, which is of the whole cluster: remove it";
+                check.field("namespace", |check| check.refuse(text));
+            }
+        });
     });
 }
 

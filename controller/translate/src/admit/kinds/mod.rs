@@ -28,7 +28,7 @@ use super::finding::Remark;
 use super::schema::Schema;
 use super::typed;
 use crate::api::{
-    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GrpcRoute, HttpRoute,
+    Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute, HttpRoute,
     ListenerSet, Namespace, ReferenceGrant, Resource, Secret, Service, TcpRoute, TlsRoute,
     TrafficPolicy, UdpRoute,
 };
@@ -112,7 +112,7 @@ impl Kind {
 }
 
 /// Every kind that is read.
-pub(crate) static KINDS: [Kind; 16] = [
+pub(crate) static KINDS: [Kind; 17] = [
     Kind::of::<Gateway>(),
     Kind::of::<HttpRoute>(),
     Kind::of::<GrpcRoute>(),
@@ -127,6 +127,7 @@ pub(crate) static KINDS: [Kind; 16] = [
     Kind::of::<Secret>(),
     Kind::of::<ConfigMap>(),
     Kind::of::<Namespace>(),
+    Kind::of::<ClusterTrustBundle>(),
     Kind::of::<Backend>(),
     Kind::of::<TrafficPolicy>(),
 ];

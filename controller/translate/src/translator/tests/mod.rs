@@ -14,7 +14,7 @@ use xds::model::{Model, ObjectName, ResourceKey};
 use super::{Batch, Delta, Event, Translator};
 use crate::api::GatewayAddress;
 use crate::infrastructure::Infrastructure;
-use crate::options::Options;
+use crate::options::{AssignedAddresses, Options};
 use crate::reader::Fact;
 use crate::status::Status;
 use crate::store::ObjectRef;
@@ -79,6 +79,7 @@ enum Step {
     Delete(usize),
     Addresses(bool),
     Assign(usize, bool),
+    TrustBundles(bool),
 }
 
 type History = Vec<(Vec<Step>, usize)>;
@@ -91,6 +92,7 @@ fn history() -> impl Strategy<Value = History> {
         3 => thing.prop_map(Step::Delete),
         1 => any::<bool>().prop_map(Step::Addresses),
         1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::Assign(gateway, some)),
+        1 => any::<bool>().prop_map(Step::TrustBundles),
     ];
     let first = prop::collection::vec(step.clone(), 0..60);
     let batch = prop::collection::vec(step, 0..5);
@@ -116,6 +118,7 @@ fn event(step: &Step) -> Event {
             let address = "192.0.2.1".parse().expect("an address");
             Event::MachineAddresses(some.then_some(address).into_iter().collect())
         }
+        Step::TrustBundles(some) => Event::TrustBundles(*some),
         Step::Assign(gateway, some) => {
             let address = GatewayAddress {
                 kind: "IPAddress".to_owned(),

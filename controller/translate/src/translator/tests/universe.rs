@@ -58,6 +58,9 @@ fn with_files(text: &str) -> String {
     let mut text = text.to_owned();
     for name in names {
         let bytes = std::fs::read(folder.join(name)).expect("the file is there");
+        // In a quoted text of YAML, two line breaks are one.
+        let pem = String::from_utf8_lossy(&bytes).replace('\n', "\n\n");
+        text = text.replace(&format!("@pem:{name}"), &pem);
         text = text.replace(&format!("@{name}"), &BASE64_STANDARD.encode(bytes));
     }
     text

@@ -93,6 +93,7 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
         | Object::EndpointSlice(_)
         | Object::Secret(_)
         | Object::ConfigMap(_)
-        | Object::Namespace(_) => Vec::new(),
+        | Object::Namespace(_)
+        | Object::ClusterTrustBundle(_) => Vec::new(),
     }
 }
