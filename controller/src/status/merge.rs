@@ -310,9 +310,10 @@ const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every type that we ever write: a condition of another type is somebody else's.
-const OWN_CONDITIONS: [&str; 11] = [
+const OWN_CONDITIONS: [&str; 12] = [
     "Accepted",
     "AddressesAssigned",
+    "DefaultGateway",
     "Programmed",
     "ResolvedRefs",
     "Conflicted",

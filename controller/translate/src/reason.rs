@@ -21,6 +21,8 @@ pub enum Reason {
     CertificateExpired,
     ConfigurationChanged,
     Conflicted,
+    /// Ours: Gateway API names the condition alone.
+    DefaultGateway,
     HostnameConflict,
     IncompatibleFilters,
     Invalid,

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GATEWAY_GROUP, GatewayTls, LabelSelector, ObjectMeta};
+use super::{DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ObjectMeta};
 
 /// A Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -38,6 +38,9 @@ pub struct GatewaySpec {
     /// TLS of all listeners and of all backends.
     #[serde(default)]
     pub tls: Option<GatewayTls>,
+    /// Which routes attach to it that do not name it.
+    #[serde(default)]
+    pub default_scope: DefaultScope,
 }
 
 /// Which ListenerSets may attach to a Gateway.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    HttpBackendRef, HttpHeaderMatch, HttpRouteFilter, ObjectMeta, ParentReference,
+    DefaultScope,     HttpBackendRef, HttpHeaderMatch, HttpRouteFilter, ObjectMeta, ParentReference,
     SessionPersistence, ValueMatchType,
 };
 
@@ -24,6 +24,9 @@ pub struct GrpcRouteSpec {
     /// What it attaches to.
     #[serde(default)]
     pub parent_refs: Vec<ParentReference>,
+    /// The default Gateways that it attaches to, beside those that it names.
+    #[serde(default)]
+    pub use_default_gateways: DefaultScope,
     /// Its hosts; none means every host.
     #[serde(default)]
     pub hostnames: Vec<String>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{HttpBackendRef, HttpRouteFilter, ObjectMeta, ParentReference};
+use super::{DefaultScope, HttpBackendRef, HttpRouteFilter, ObjectMeta, ParentReference};
 
 /// An HTTPRoute.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -21,6 +21,9 @@ pub struct HttpRouteSpec {
     /// What it attaches to.
     #[serde(default)]
     pub parent_refs: Vec<ParentReference>,
+    /// The default Gateways that it attaches to, beside those that it names.
+    #[serde(default)]
+    pub use_default_gateways: DefaultScope,
     /// Its hosts; none means every host.
     #[serde(default)]
     pub hostnames: Vec<String>,

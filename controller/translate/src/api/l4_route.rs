@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BackendRef, ObjectMeta, ParentReference};
+use super::{BackendRef, DefaultScope, ObjectMeta, ParentReference};
 
 /// A TLSRoute.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -21,6 +21,9 @@ pub struct TlsRouteSpec {
     /// What it attaches to.
     #[serde(default)]
     pub parent_refs: Vec<ParentReference>,
+    /// The default Gateways that it attaches to, beside those that it names.
+    #[serde(default)]
+    pub use_default_gateways: DefaultScope,
     /// The names of the SNI, at least one.
     #[serde(default)]
     pub hostnames: Vec<String>,
@@ -56,6 +59,9 @@ pub struct L4RouteSpec {
     /// What it attaches to.
     #[serde(default)]
     pub parent_refs: Vec<ParentReference>,
+    /// The default Gateways that it attaches to, beside those that it names.
+    #[serde(default)]
+    pub use_default_gateways: DefaultScope,
     /// Its only rule.
     #[serde(default)]
     pub rules: Vec<L4RouteRule>,

@@ -29,6 +29,17 @@ pub struct ParentReference {
     pub port: Option<NonZeroU16>,
 }
 
+/// Whether a Gateway takes routes that do not name it, and whether a route is one of these (GEP-3793).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum DefaultScope {
+    /// Any such.
+    All,
+    /// None.
+    #[default]
+    #[serde(alias = "")]
+    None,
+}
+
 fn gateway_group() -> String {
     GATEWAY_GROUP.to_owned()
 }

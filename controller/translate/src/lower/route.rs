@@ -27,8 +27,8 @@ pub(crate) struct ResolvedRoute {
 /// One of its parents that are ours.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RouteParent {
-    /// Its number in the spec.
-    pub(crate) index: usize,
+    /// The field that makes it one.
+    pub(crate) field: Box<str>,
     pub(crate) reference: ParentReference,
     /// The listeners that it attaches to, or why there is none.
     pub(crate) attached: Result<Vec<Attachment>, Problem>,

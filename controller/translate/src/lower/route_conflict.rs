@@ -111,15 +111,14 @@ fn domains(host: &Hostname) -> impl Iterator<Item = &str> {
     name.match_indices('.').map(move |(at, _)| &name[at + 1..])
 }
 
-/// Why parent number `parent` lost a listener.
-pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, parent: usize) -> Problem {
+/// Why the parent of a field lost a listener.
+pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, field: &str) -> Problem {
     let (kind, route) = rival;
     let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
     let message = format!(
         "{kind} {route} is older, or first by name, and has hosts of listener `{listener}` that this \
          route wants: HTTP and gRPC cannot share one, use other hosts or another listener"
     );
-    let field = format!("spec.parentRefs[{parent}]");
     Problem::new(Reason::Conflicted, field, message)
 }
 

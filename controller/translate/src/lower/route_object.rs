@@ -3,7 +3,7 @@
 use super::rule::{LoweredRule, Site};
 use super::{grpc_rule, http_rule, l4_rule};
 use crate::api::{
-    GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteRule, L4RouteRule, ParentReference, TcpRoute,
+    DefaultScope, GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteRule, L4RouteRule, ParentReference, TcpRoute,
     TlsRoute, UdpRoute,
 };
 use crate::resolve::backend::Carries;
@@ -19,6 +19,9 @@ pub(crate) trait RouteObject: Kept {
 
     /// What it attaches to.
     fn parent_refs(&self) -> &[ParentReference];
+
+    /// Whether it attaches to default Gateways too.
+    fn default_scope(&self) -> DefaultScope;
 
     /// Its hosts; none means every host of a listener.
     fn hostnames(&self) -> &[String];
@@ -38,6 +41,10 @@ macro_rules! routes {
 
             fn parent_refs(&self) -> &[ParentReference] {
                 &self.spec.parent_refs
+            }
+
+            fn default_scope(&self) -> DefaultScope {
+                self.spec.use_default_gateways
             }
 
             fn hostnames(&self) -> &[String] {

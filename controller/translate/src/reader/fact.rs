@@ -46,6 +46,8 @@ facts! {
     Slices(ObjectName);
     /// The names of the ListenerSets that name a Gateway.
     Sets(ObjectName);
+    /// The names of the default Gateways.
+    DefaultGateways();
     /// The addresses of this machine.
     MachineAddresses();
     /// The addresses assigned to a Gateway.

@@ -2,7 +2,7 @@
 //! reference is followed through.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -29,6 +29,8 @@ pub(crate) struct Ground {
     pub(super) sets: Index<ObjectName, ObjectName>,
     /// What each `Backend` comes to.
     pub(crate) backends: HashMap<ObjectName, Arc<Result<Backend, Problem>>>,
+    /// The Gateways that take routes which do not name them.
+    pub(super) default_gateways: BTreeSet<ObjectName>,
     /// The winner at each target of BackendTLSPolicy objects.
     pub(crate) backend_tls: HashMap<(Upstream, Option<Arc<str>>), Arc<BackendTls>>,
     /// Secrets that were read as certificates: each is parsed once, whoever refers to it.
@@ -45,6 +47,7 @@ impl Ground {
             slices: Index::default(),
             sets: Index::default(),
             backends: HashMap::new(),
+            default_gateways: BTreeSet::new(),
             backend_tls: HashMap::new(),
             certificates: RefCell::default(),
         }
@@ -108,6 +111,15 @@ impl Ground {
         facts
     }
 
+    /// Has a Gateway be a default one, or not.
+    pub(crate) fn set_default_gateway(&mut self, gateway: &ObjectName, is_default: bool) {
+        if is_default {
+            self.default_gateways.insert(gateway.clone());
+        } else {
+            self.default_gateways.remove(gateway);
+        }
+    }
+
     /// Lets go of what was kept for the readers of a fact alone.
     pub(crate) fn forget(&mut self, fact: &Fact) {
         if let Fact::Object(api::Secret::KIND, name) = fact {
@@ -128,6 +140,7 @@ impl Ground {
             && self.slices.is_empty()
             && self.sets.is_empty()
             && self.backends.is_empty()
+            && self.default_gateways.is_empty()
             && self.backend_tls.is_empty()
             && self.certificates.borrow().is_empty()
     }

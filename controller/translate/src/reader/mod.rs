@@ -128,6 +128,12 @@ impl<'a> Reader<'a> {
         self.ground.sets.at(gateway)
     }
 
+    /// The Gateways that take routes which do not name them, by name.
+    pub(crate) fn default_gateways(&self) -> &'a BTreeSet<ObjectName> {
+        self.ask(Fact::DefaultGateways());
+        &self.ground.default_gateways
+    }
+
     /// The addresses that a machine has; `None` in a cluster.
     pub(crate) fn machine_addresses(&self) -> Option<&'a BTreeSet<IpAddr>> {
         match &self.ground.options.place {

@@ -8,7 +8,7 @@ use super::address::Addresses;
 use super::allowed::Allowed;
 use super::frontend::ClientValidation;
 use super::tls;
-use crate::api::{self, OWN_GROUP, PARAMETERS_KIND};
+use crate::api::{self, DefaultScope, OWN_GROUP, PARAMETERS_KIND};
 use crate::expiry::Expiries;
 use crate::owner::Owner;
 use crate::problem::Problem;
@@ -32,6 +32,8 @@ pub(crate) struct Frame {
     /// Gateway that has no address yet, or has lost it, or whose parameters are gone, keeps serving
     /// whoever still reaches its proxies.
     pub(crate) is_carried: bool,
+    /// Whether routes attach to it that ask for a default Gateway.
+    pub(crate) is_default: bool,
 }
 
 /// What its ListenerSets go by.
@@ -69,6 +71,7 @@ impl Frame {
             addresses,
             refusals,
             is_carried,
+            is_default: object.spec.default_scope == DefaultScope::All,
         }
     }
 

@@ -65,6 +65,8 @@ pub enum ConditionType {
     PartiallyInvalid,
     /// A policy has an effect.
     Attached,
+    /// Routes that ask for it attach without naming it. Never written where they do not.
+    DefaultGateway,
     /// Clients without a valid certificate are let in. Never written where they are not.
     InsecureFrontendValidationMode,
     /// Host names of listeners overlap, so that a client may send a request over the connection
@@ -87,6 +89,7 @@ impl ConditionType {
             | Self::Programmed
             | Self::ResolvedRefs
             | Self::AddressesAssigned
+            | Self::DefaultGateway
             | Self::Attached => ConditionStatus::True,
         }
     }

@@ -64,6 +64,7 @@ impl GatewayStatus {
         let conditions = accepted(Conditions::of(generation), frame, listeners, overall);
         let conditions = programmed(conditions, frame, overall);
         let conditions = addresses_assigned(conditions, frame);
+        let conditions = default_gateway(conditions, frame);
         let conditions = tls(conditions, object, frame);
         Self {
             addresses: match &*frame.refusals {
@@ -174,6 +175,14 @@ fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
             }
         }
     }
+}
+
+fn default_gateway(conditions: Conditions, frame: &Frame) -> Conditions {
+    if !frame.is_default {
+        return conditions;
+    }
+    let message = "the Gateway has default scope All";
+    conditions.happy(Type::DefaultGateway, Reason::DefaultGateway, message)
 }
 
 /// What is said of TLS alone, and only where there is something to say.

@@ -15,7 +15,6 @@ use crate::api::{
 
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
-    const UNSUPPORTED: &'static [&'static str] = &["spec.defaultScope"];
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {

@@ -6,8 +6,6 @@ use crate::admit::syntax;
 use crate::api::{GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, ValueMatchType};
 
 impl Admissible for GrpcRoute {
-    const UNSUPPORTED: &'static [&'static str] = &["spec.useDefaultGateways"];
-
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             let spec = &self.spec;

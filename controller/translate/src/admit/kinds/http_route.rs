@@ -13,7 +13,6 @@ use crate::api::{
 impl Admissible for HttpRoute {
     const ALSO: &'static [&'static str] = &["v1beta1"];
     const UNSUPPORTED: &'static [&'static str] = &[
-        "spec.useDefaultGateways",
         "spec.rules.filters.externalAuth",
         "spec.rules.backendRefs.filters.externalAuth",
     ];

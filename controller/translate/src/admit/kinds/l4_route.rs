@@ -7,7 +7,6 @@ use crate::api::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, UdpRoute};
 
 impl Admissible for TlsRoute {
     const ALSO: &'static [&'static str] = &["v1alpha3", "v1alpha2"];
-    const UNSUPPORTED: &'static [&'static str] = UNSUPPORTED;
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
@@ -27,7 +26,6 @@ impl Admissible for TlsRoute {
 
 impl Admissible for TcpRoute {
     const ALSO: &'static [&'static str] = &["v1alpha2"];
-    const UNSUPPORTED: &'static [&'static str] = UNSUPPORTED;
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| spec(check, &self.spec));
@@ -36,7 +34,6 @@ impl Admissible for TcpRoute {
 
 impl Admissible for UdpRoute {
     const ALSO: &'static [&'static str] = &["v1alpha2"];
-    const UNSUPPORTED: &'static [&'static str] = UNSUPPORTED;
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| spec(check, &self.spec));
@@ -67,5 +64,4 @@ fn rules(check: &mut Check, rules: &[L4RouteRule]) {
     });
 }
 
-const UNSUPPORTED: &[&str] = &["spec.useDefaultGateways"];
 const MAX_SNI_NAMES: usize = 1024;

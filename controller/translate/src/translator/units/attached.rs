@@ -141,7 +141,7 @@ impl AttachedUnit {
             let rival = contested.then(|| reader.rival(listener, (kind, name)));
             match rival.flatten() {
                 Some(rival) => {
-                    lost = Some(route_conflict::problem(rival, listener, parent.index));
+                    lost = Some(route_conflict::problem(rival, listener, &parent.field));
                 }
                 None => left.push(listener),
             }

@@ -29,6 +29,11 @@ impl Unit for FrameUnit {
         if terms(old) != terms(new) {
             changes.fact(Fact::Terms(name.clone()));
         }
+        let is_default = |frame: Option<&Frame>| frame.is_some_and(|frame| frame.is_default);
+        if is_default(old) != is_default(new) {
+            changes.ground.set_default_gateway(name, is_default(new));
+            changes.fact(Fact::DefaultGateways());
+        }
         let target = PolicyTarget::Gateway(name.clone());
         changes.ours(&name.namespace, &target, (old.is_some(), new.is_some()));
     }

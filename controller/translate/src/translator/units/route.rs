@@ -7,7 +7,7 @@ use xds::model::{Hostname, ListenerKey, ObjectName, PolicyTarget};
 
 use super::RivalsUnit;
 use crate::api::{
-    self, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind, TcpRoute, TlsRoute,
+    self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind, TcpRoute, TlsRoute,
     UdpRoute,
 };
 use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
@@ -125,19 +125,19 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         namespace: &name.namespace,
         hostnames: &hostnames,
     };
-    let references = object.parent_refs().iter().enumerate();
-    let parents = references.filter_map(|(index, reference)| {
-        let attached = attach(reader, &attaching, reference)?;
-        Some(RouteParent {
-            index,
-            reference: reference.clone(),
-            attached: attached.map_err(|problem| match &*problem.field {
-                "" => problem.under(format_args!("spec.parentRefs[{index}]")),
-                _ => problem,
-            }),
+    let parents: Vec<RouteParent> = references(reader, object)
+        .filter_map(|(field, reference)| {
+            let attached = attach(reader, &attaching, &reference)?;
+            Some(RouteParent {
+                attached: attached.map_err(|problem| match &*problem.field {
+                    "" => problem.under(&field),
+                    _ => problem,
+                }),
+                field: field.into(),
+                reference,
+            })
         })
-    });
-    let parents: Vec<RouteParent> = parents.collect();
+        .collect();
     if parents.is_empty() {
         return None;
     }
@@ -171,6 +171,43 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     }
     route.take_rules(T::KIND, name, rules.collect());
     Some(route)
+}
+
+/// What a route attaches to, each with the field that says so: what it names, then the default Gateways
+/// that it does not name as a whole.
+fn references<T: RouteObject>(
+    reader: &UnitReader<'_>,
+    object: &T,
+) -> impl Iterator<Item = (String, ParentReference)> {
+    let named = object.parent_refs();
+    let namespace = &*object.metadata().namespace;
+    let defaults = match object.default_scope() {
+        DefaultScope::All => Some(reader.default_gateways()),
+        DefaultScope::None => None,
+    };
+    let is_named = move |gateway: &ObjectName| {
+        let owner = Some(Owner::Gateway(gateway.clone()));
+        let mut whole = named
+            .iter()
+            .filter(|it| it.section_name.is_none() && it.port.is_none());
+        whole.any(|it| parent::owner(it, namespace) == owner)
+    };
+    let defaults = defaults.into_iter().flatten();
+    let defaults = defaults.filter(move |gateway| !is_named(gateway));
+    let defaults = defaults.map(|gateway| {
+        let reference = ParentReference {
+            group: api::Gateway::GROUP.to_owned(),
+            kind: api::Gateway::KIND.to_owned(),
+            namespace: Some(gateway.namespace.to_string()),
+            name: gateway.name.to_string(),
+            section_name: None,
+            port: None,
+        };
+        ("spec.useDefaultGateways".to_owned(), reference)
+    });
+    let named = named.iter().enumerate();
+    let named = named.map(|(index, it)| (format!("spec.parentRefs[{index}]"), it.clone()));
+    named.chain(defaults)
 }
 
 /// What a parent makes of a route; `None` where it is not ours to judge.
