@@ -9,8 +9,8 @@ use kube::{Api, Client};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, timeout};
 use tracing::{info, warn};
-use translate::{AssignedAddresses, ObjectRef};
 use translate::api;
+use translate::{AssignedAddresses, ObjectRef};
 use xds::model::ObjectName;
 
 use super::applier::{Applier, Result, hash_all};

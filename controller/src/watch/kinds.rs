@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use translate::api::{CLASS_KIND, ClusterTrustBundle, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND, Resource as _};
+use translate::api::{
+    CLASS_KIND, ClusterTrustBundle, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND, Resource as _,
+};
 use translate::{ObjectRef, admit};
 use xds::model::ObjectName;
 

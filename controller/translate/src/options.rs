@@ -45,6 +45,19 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// Takes in whether the API server has ClusterTrustBundle objects; returns whether that is
+    /// news.
+    pub(crate) fn set_trust_bundles(&mut self, new: bool) -> bool {
+        match self {
+            Self::Cluster {
+                has_trust_bundles, ..
+            } => std::mem::replace(has_trust_bundles, new) != new,
+            Self::Machine { .. } => false,
+        }
+    }
+}
+
 /// The addresses that a cluster assigned to a Gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AssignedAddresses {
@@ -55,12 +68,6 @@ pub struct AssignedAddresses {
 }
 
 impl AssignedAddresses {
-    /// Of a Gateway that has none yet.
-    pub(crate) const NONE: Self = Self {
-        default: Vec::new(),
-        cluster: Vec::new(),
-    };
-
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -97,6 +104,12 @@ impl Options {
         }
     }
 }
+
+/// Those of a Gateway that has none yet.
+pub(crate) static NO_ADDRESSES: AssignedAddresses = AssignedAddresses {
+    default: Vec::new(),
+    cluster: Vec::new(),
+};
 
 /// The `GatewayClass` that is ours without asking.
 pub const DEFAULT_CLASS: &str = "gateway";

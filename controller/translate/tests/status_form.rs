@@ -47,7 +47,7 @@ fn conditions_have_the_form_of_kubernetes() {
     let kind = |kind| json!({"group": "gateway.networking.k8s.io", "kind": kind});
     let kinds = json!([kind("HTTPRoute"), kind("GRPCRoute")]);
     assert_eq!(listener["supportedKinds"], kinds);
-    let address = json!([{"type": "IPAddress", "value": "127.0.0.1"}]);
+    let address = json!([{"type": "IPAddress", "value": "127.0.0.1", "routability": ""}]);
     assert_eq!(gateway["addresses"], address);
 }
 

@@ -7,8 +7,8 @@ use super::value::{
     choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };
 use crate::model::{
-    CookiePath,     Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, Order, PathEdit, PathMatch,
-    RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
+    CookiePath, Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, Order, PathEdit,
+    PathMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, Timeouts,
 };
 use crate::proto::{self, route, session_persistence};

@@ -2,8 +2,8 @@
 
 use super::value::{list, texts};
 use crate::model::{
-    CookiePath,     Filters, HttpRule, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route, RouteBackend,
-    RouteRule, SessionLifetime, SessionPersistence, SessionToken, Timeout,
+    CookiePath, Filters, HttpRule, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
+    RouteBackend, RouteRule, SessionLifetime, SessionPersistence, SessionToken, Timeout,
 };
 use crate::proto::{self, route, session_persistence};
 

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    CookiePath,     HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, Order, PathMatch, Pattern, QueryMatch,
-    RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
+    CookiePath, HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, Order, PathMatch, Pattern,
+    QueryMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, StringMatch, Timeouts,
 };
 
@@ -134,7 +134,10 @@ fn session() -> impl Strategy<Value = SessionPersistence> {
         lifetime,
     };
     let permanent = (name(), "/[a-z/]{0,8}", duration()).prop_map(move |(name, path, timeout)| {
-        (cookie(name, path, SessionLifetime::Permanent), Some(timeout))
+        (
+            cookie(name, path, SessionLifetime::Permanent),
+            Some(timeout),
+        )
     });
     let session = (name(), "/[a-z/]{0,8}", option::of(duration()));
     let session = session.prop_map(move |(name, path, timeout)| {

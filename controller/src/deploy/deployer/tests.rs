@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use translate::{AssignedAddresses, Infrastructure};
 use translate::api::GatewayAddress;
+use translate::{AssignedAddresses, Infrastructure};
 
 use super::*;
 use crate::deploy::ports::{Port, Transport};

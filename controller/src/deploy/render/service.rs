@@ -162,8 +162,7 @@ mod tests {
             let service: Service = serde_json::from_value(service).expect("a Service");
             let found = addresses(&service);
             let default = found.default.iter();
-            let default =
-                default.map(|it| format!("{} {} {}", it.kind, it.value, it.routability));
+            let default = default.map(|it| format!("{} {} {}", it.kind, it.value, it.routability));
             let cluster = found.cluster.iter();
             let cluster = cluster.map(|it| format!("in the cluster {}", it.value));
             assert_eq!(default.chain(cluster).collect::<Vec<_>>(), expected);

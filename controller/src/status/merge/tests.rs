@@ -282,7 +282,10 @@ fn a_routability_that_is_left_out_is_written_once() {
     });
     assert_eq!(compare(&present, &wanted(1), author()), Comparison::Equal);
     let after = patched(&present, &wanted(2));
-    assert_eq!(after["addresses"], json!([address(json!({"routability": ""}))]));
+    assert_eq!(
+        after["addresses"],
+        json!([address(json!({"routability": ""}))])
+    );
     let moved = json!({"addresses": [json!({"type": "IPAddress", "value": "192.0.2.2"})]});
     let after = patched(&moved, &wanted(1));
     assert_eq!(after["addresses"][0]["value"], "192.0.2.1");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DefaultScope,     HttpBackendRef, HttpHeaderMatch, HttpRouteFilter, ObjectMeta, ParentReference,
+    DefaultScope, HttpBackendRef, HttpHeaderMatch, HttpRouteFilter, ObjectMeta, ParentReference,
     SessionPersistence, ValueMatchType,
 };
 

@@ -36,7 +36,6 @@ pub enum DefaultScope {
     All,
     /// None.
     #[default]
-    #[serde(alias = "")]
     None,
 }
 

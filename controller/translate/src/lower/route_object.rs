@@ -3,8 +3,8 @@
 use super::rule::{LoweredRule, Site};
 use super::{grpc_rule, http_rule, l4_rule};
 use crate::api::{
-    DefaultScope, GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteRule, L4RouteRule, ParentReference, TcpRoute,
-    TlsRoute, UdpRoute,
+    DefaultScope, GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteRule, L4RouteRule, ParentReference,
+    TcpRoute, TlsRoute, UdpRoute,
 };
 use crate::resolve::backend::Carries;
 use crate::store::Kept;

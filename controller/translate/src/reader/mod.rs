@@ -20,8 +20,8 @@ pub(crate) use grants::Referent;
 use grants::Way;
 pub(crate) use ground::Ground;
 
-use crate::api::{CLASS_KIND, GatewayAddress, Namespace, PARAMETERS_KIND, Secret};
-use crate::options::{Options, Place};
+use crate::api::{CLASS_KIND, Namespace, PARAMETERS_KIND, Secret};
+use crate::options::{AssignedAddresses, NO_ADDRESSES, Options, Place};
 use crate::problem::Problem;
 use crate::store::Kept;
 use crate::upstream::Upstream;
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
             Place::Cluster { assigned, .. } => assigned.get(gateway),
             Place::Machine { .. } => None,
         };
-        found.unwrap_or(&AssignedAddresses::NONE)
+        found.unwrap_or(&NO_ADDRESSES)
     }
 
     /// Whether there are `GatewayParameters` of this name; a machine needs none.

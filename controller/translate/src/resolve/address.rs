@@ -103,9 +103,8 @@ fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Address
         unmet.push(Problem::new(Reason::AddressNotAssigned, "", message));
     }
     // A Gateway that asks for scopes makes do with those that it gets.
-    let is_fatal = |problem: &&Problem| {
-        reached_at.is_empty() || problem.reason == Reason::AddressNotUsable
-    };
+    let is_fatal =
+        |problem: &&Problem| reached_at.is_empty() || problem.reason == Reason::AddressNotUsable;
     Addresses {
         bind: EVERY_ADDRESS,
         unusable: unmet.iter().filter(is_fatal).cloned().collect(),
@@ -136,9 +135,8 @@ fn assign(
     for index in order {
         let request = &asked[index];
         let mut candidates = free.iter();
-        let place = candidates.position(|(address, is_default)| {
-            meets(request, address, *is_default)
-        });
+        let place =
+            candidates.position(|(address, is_default)| meets(request, address, *is_default));
         met[index] = place.map(|place| {
             let (address, _) = free.remove(place);
             let is_sentinel = request.routability == ROUTABILITY_SENTINEL;

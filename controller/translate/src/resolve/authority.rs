@@ -78,9 +78,7 @@ impl Reader<'_> {
             None => Err("does not exist: create it".to_owned()),
             Some(object) => bundle(object.spec.trust_bundle.as_bytes(), "spec.trustBundle"),
         };
-        bundle.map_err(|what| {
-            InvalidAuthority::Unusable(format!("{} {} {what}", to.kind, to.name))
-        })
+        bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {} {what}", to.kind, to.name)))
     }
 
     /// Notes which of the certificates that `to` leads to have expired. They vouch all the same: of a

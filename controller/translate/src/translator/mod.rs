@@ -169,12 +169,7 @@ impl Translator {
                 }
             }
             Event::TrustBundles(new) => {
-                if let Place::Cluster {
-                    has_trust_bundles, ..
-                } = &mut ground.options.place
-                    && *has_trust_bundles != new
-                {
-                    *has_trust_bundles = new;
+                if ground.options.place.set_trust_bundles(new) {
                     self.changed(&[Fact::TrustBundles()], None);
                 }
             }

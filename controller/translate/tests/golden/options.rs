@@ -21,7 +21,12 @@ pub(crate) fn of(text: &str) -> Options {
                     has_trust_bundles: true,
                 }
             }
-            (["no-trust-bundles"], Place::Cluster { has_trust_bundles, .. }) => {
+            (
+                ["no-trust-bundles"],
+                Place::Cluster {
+                    has_trust_bundles, ..
+                },
+            ) => {
                 *has_trust_bundles = false;
             }
             (["unadmitted" | "refused"], _) => {}

@@ -44,7 +44,9 @@ fn infrastructure(out: &mut String, infrastructure: &BTreeMap<ObjectName, Infras
         }
         for address in &asked.addresses {
             let (kind, value) = (&address.kind, &address.value);
-            line(out, 2, format_args!("asks for {kind} {value:?}"));
+            let scope = &address.routability;
+            let asked = format!("asks for {kind} {value:?} {scope}");
+            line(out, 2, format_args!("{}", asked.trim_end()));
         }
     }
 }
@@ -53,11 +55,9 @@ fn statuses(out: &mut String, statuses: &Statuses) {
     for (name, status) in &statuses.gateways {
         line(out, 0, format_args!("Gateway {name}"));
         for address in &status.addresses {
-            line(
-                out,
-                1,
-                format_args!("address {} {}", address.kind, address.value),
-            );
+            let (kind, value) = (&address.kind, &address.value);
+            let has = format!("address {kind} {value} {}", address.routability);
+            line(out, 1, format_args!("{}", has.trim_end()));
         }
         if status.attached_listener_sets > 0 {
             let sets = status.attached_listener_sets;

@@ -129,6 +129,7 @@ fn backends_retries_and_sessions_of_a_rule() {
     let cookie = proto::SessionCookie {
         name: "a b".to_owned(),
         lifetime: proto::SessionLifetime::Permanent.into(),
+        path: None,
     };
     let message = route(proto::HttpRule {
         backends: vec![
@@ -170,6 +171,7 @@ fn a_permanent_cookie_needs_an_end() {
     let cookie = proto::SessionCookie {
         name: "session".to_owned(),
         lifetime: proto::SessionLifetime::Permanent.into(),
+        path: None,
     };
     let message = route(proto::HttpRule {
         session: Some(proto::SessionPersistence {

@@ -8,7 +8,8 @@ use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
 use crate::api::{
-    AddressType, ClusterTrustBundle, ConfigMap, Endpoint, EndpointSlice, Namespace, SERVICE_NAME_LABEL, Secret, Service,
+    AddressType, ClusterTrustBundle, ConfigMap, Endpoint, EndpointSlice, Namespace,
+    SERVICE_NAME_LABEL, Secret, Service,
 };
 
 impl Admissible for Service {
@@ -181,9 +182,12 @@ impl Admissible for ClusterTrustBundle {
     fn check(&self, check: &mut Check) {
         let signer = self.spec.signer_name.replace('/', ":");
         let name = &self.metadata.name;
-        let is_prefixed = name.strip_prefix(&signer).is_some_and(|rest| rest.starts_with(':'));
+        let is_prefixed = name
+            .strip_prefix(&signer)
+            .is_some_and(|rest| rest.starts_with(':'));
         if !signer.is_empty() && !is_prefixed {
-            let text = format!("`{name}` does not begin with that of its signer: write `{signer}:…`");
+            let text =
+                format!("`{name}` does not begin with that of its signer: write `{signer}:…`");
             check.field("metadata", |check| {
                 check.field("name", |check| check.refuse(text));
             });

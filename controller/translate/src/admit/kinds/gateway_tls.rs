@@ -2,9 +2,7 @@
 
 use super::reference;
 use crate::admit::check::Check;
-use crate::api::{
-    ClusterTrustBundle, FrontendTls, FrontendTlsConfig, GatewayTls, Resource as _,
-};
+use crate::api::{ClusterTrustBundle, FrontendTls, FrontendTlsConfig, GatewayTls, Resource as _};
 
 /// What a Gateway says of TLS for all of its listeners and backends.
 pub(super) fn tls(check: &mut Check, tls: &GatewayTls) {

@@ -28,9 +28,9 @@ use super::finding::Remark;
 use super::schema::Schema;
 use super::typed;
 use crate::api::{
-    Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute, HttpRoute,
-    ListenerSet, Namespace, ReferenceGrant, Resource, Secret, Service, TcpRoute, TlsRoute,
-    TrafficPolicy, UdpRoute,
+    Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute,
+    HttpRoute, ListenerSet, Namespace, ReferenceGrant, Resource, Secret, Service, TcpRoute,
+    TlsRoute, TrafficPolicy, UdpRoute,
 };
 use crate::store::Object;
 

@@ -215,7 +215,7 @@ fn no_kind_of_fact_can_be_left_out() {
 }
 
 /// Histories that are enough to notice.
-const HISTORIES: usize = 400;
+const HISTORIES: usize = 1000;
 
 /// Before the certificates of the universe expire, and after.
 const TIMES: [&str; 3] = [

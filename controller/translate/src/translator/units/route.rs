@@ -7,8 +7,8 @@ use xds::model::{Hostname, ListenerKey, ObjectName, PolicyTarget};
 
 use super::RivalsUnit;
 use crate::api::{
-    self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind, TcpRoute, TlsRoute,
-    UdpRoute,
+    self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
+    TcpRoute, TlsRoute, UdpRoute,
 };
 use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
 use crate::lower::route_object::RouteObject;
@@ -125,7 +125,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         namespace: &name.namespace,
         hostnames: &hostnames,
     };
-    let parents: Vec<RouteParent> = references(reader, object)
+    let parents: Vec<RouteParent> = references(reader, &**object)
         .filter_map(|(field, reference)| {
             let attached = attach(reader, &attaching, &reference)?;
             Some(RouteParent {
