@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use translate::Infrastructure;
+use translate::naming::child_name;
 use xds::model::ObjectName;
 
 use crate::board::Board;
-use crate::deploy::labels::child_name;
 
 /// The Gateway of a service account, if it is of one that this controller serves.
 #[must_use]

@@ -11,6 +11,7 @@ pub mod expiry;
 mod infrastructure;
 mod jwks;
 mod lower;
+pub mod naming;
 mod options;
 mod owner;
 mod problem;

@@ -1,0 +1,72 @@
+//! Names of what a Gateway runs on (GEP-1762): who deploys it and who looks for it have to agree on them.
+
+use ring::digest::{SHA256, digest};
+
+/// A name that a Service, a pod's host and the value of a label can have: at most 63 bytes. A longer
+/// one is cut, and a digest tells it from others.
+#[must_use]
+pub fn child_name(name: &str) -> String {
+    if name.len() <= LABEL_BYTES {
+        return name.to_owned();
+    }
+    let end = name.floor_char_boundary(KEPT_BYTES);
+    format!("{}-{}", name.get(..end).unwrap_or_default(), suffix(name))
+}
+
+/// The same for a Service, whose name is a DNS label: it has no dots and begins with a letter.
+#[must_use]
+pub fn service_name(name: &str) -> String {
+    let is_label = !name.contains('.') && name.starts_with(|it: char| it.is_ascii_alphabetic());
+    if is_label {
+        return child_name(name);
+    }
+    let label = format!("gw-{}", name.replace('.', "-"));
+    let end = label.floor_char_boundary(KEPT_BYTES);
+    format!("{}-{}", label.get(..end).unwrap_or_default(), suffix(name))
+}
+
+fn suffix(name: &str) -> String {
+    let hash = digest(&SHA256, name.as_bytes());
+    let bytes = hash.as_ref().iter().take(HASH_BYTES);
+    bytes.fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// The label that names the Gateway a pod belongs to, by its [`child_name`].
+pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+/// Most bytes of a label's value, of a Service's name and of a pod's hostname (RFC 1123 label).
+const LABEL_BYTES: usize = 63;
+/// Bytes of a long name, before the digest.
+const KEPT_BYTES: usize = 50;
+/// Bytes of the digest, in twice as many digits.
+const HASH_BYTES: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_and_stay_different() {
+        assert_eq!(child_name("edge"), "edge");
+        let (one, other) = (child_name(&"a".repeat(253)), child_name(&"a".repeat(252)));
+        assert_eq!((one.len(), other.len()), (63, 63));
+        assert_ne!(one, other);
+        assert!(one.starts_with(&format!("{}-", "a".repeat(50))), "{one}");
+    }
+
+    #[test]
+    fn services_have_names_that_dns_takes() {
+        assert_eq!(service_name("edge"), "edge");
+        for name in ["shop.example.com", "1st", &"a.".repeat(120)] {
+            let service = service_name(name);
+            let is_label = service
+                .chars()
+                .all(|it| it.is_ascii_alphanumeric() || it == '-');
+            assert!(
+                is_label && service.len() <= 63 && service.starts_with("gw-"),
+                "{service}"
+            );
+        }
+        assert_ne!(service_name("a.b"), service_name("a-b"));
+        assert_ne!(service_name("a.b"), service_name("a..b"));
+    }
+}
