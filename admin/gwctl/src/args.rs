@@ -8,14 +8,19 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCompleter;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use translate::admit::UnknownFields;
 use xds::model::GatewayDuration;
 
+use crate::complete;
 use crate::resource::Resource;
 use crate::server::Server;
 
-/// Inspect a gateway: its configuration, its runtime state, and how it routes requests.
+/// Inspect gateways in a cluster: their configuration, their state, and how they route requests.
+///
+/// A gateway is named as in kubectl: [TYPE/]NAME, where TYPE is gateway (the default), service,
+/// deployment, daemonset or pod. Without a name, it is the only Gateway in the namespace.
 #[derive(Debug, Parser)]
 #[command(name = "gwctl", version, propagate_version = true)]
 pub(crate) struct Cli {
@@ -82,9 +87,26 @@ fn join_local(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Where to read from; these options are shared by all commands.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SourceArgs {
-    /// Admin server of a gateway reachable from this machine: HOST:PORT, or `unix:/PATH`
+    /// Kubeconfig of the cluster [default: KUBECONFIG, or ~/.kube/config]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["local", "file"])]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, global = true, conflicts_with_all = ["local", "file"], add = ArgValueCompleter::new(complete::contexts))]
+    pub(crate) context: Option<String>,
+
+    /// Pod to query [default: a ready one]
+    #[arg(long, global = true, conflicts_with_all = ["local", "file"], add = ArgValueCompleter::new(complete::pods))]
+    pub(crate) pod: Option<String>,
+
+    /// Port of the admin server in the pods
+    #[arg(long, global = true, value_name = "PORT", default_value_t = 15000, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) admin_port: u16,
+
+    /// Admin server of a gateway reachable from this machine, instead of a cluster: HOST:PORT, or
+    /// `unix:/PATH`
     #[arg(
         long,
         global = true,
@@ -99,13 +121,21 @@ pub(crate) struct SourceArgs {
     #[arg(long, global = true, value_name = "DUMP")]
     pub(crate) file: Vec<PathBuf>,
 
-    /// Namespace of the Gateway [default: default]; without a name, selects every Gateway in it
-    #[arg(short, long, global = true)]
+    /// Namespace of the Gateway [default: that of the context, or else default]
+    #[arg(short, long, global = true, add = ArgValueCompleter::new(complete::namespaces))]
     pub(crate) namespace: Option<String>,
 
     /// Timeout for a response, or for piped input [default: 30s; for profiles 5m plus the sampling time]
     #[arg(long, global = true, value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
+}
+
+impl SourceArgs {
+    /// Whether an option says what to look for in a cluster.
+    pub(crate) fn names_cluster(&self) -> bool {
+        let names = [&self.context, &self.pod, &self.namespace];
+        self.kubeconfig.is_some() || names.iter().any(|it| it.is_some())
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -116,6 +146,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// A command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Show whether Gateways work, and why not: conditions, listeners, proxies, routes
+    Status(StatusArgs),
     /// Show the loaded configuration
     Config(ConfigArgs),
     /// Trace how a request is routed: send one, or wait for the next
@@ -125,13 +157,15 @@ pub(crate) enum Command {
     /// Save a CPU or heap profile
     Profile(ProfileArgs),
     /// Show the running tasks of each thread
-    Tasks(TasksArgs),
+    Tasks(ListArgs),
     /// Show memory usage
-    Memory(MemoryArgs),
+    Memory(ListArgs),
+    /// Open the web page of a gateway: forwards a local port to it until interrupted
+    Page(PageArgs),
     /// Validate configuration files; needs neither a gateway nor a cluster
     Check(CheckArgs),
-    /// Show the versions of gwctl and of the gateway
-    Version,
+    /// Show the versions of gwctl and, where one is named, of the gateway
+    Version(VersionArgs),
     /// Print a shell completion script
     Completion {
         /// Shell to complete for
@@ -151,7 +185,8 @@ pub(crate) struct ConfigArgs {
 pub(crate) enum ConfigPart {
     /// Show binds, listeners, routes, backends and policies
     All {
-        /// Only this Gateway: [gateway/]NAME
+        /// Gateway: [TYPE/]NAME
+        #[arg(add = ArgValueCompleter::new(complete::resources))]
         resource: Option<Resource>,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
@@ -159,11 +194,8 @@ pub(crate) enum ConfigPart {
     },
     /// List backends and the health of their endpoints
     Backends {
-        /// Only this Gateway: [gateway/]NAME
-        resource: Option<Resource>,
-        /// Output format
-        #[arg(short, long, value_enum, default_value_t)]
-        output: Output,
+        #[command(flatten)]
+        list: ListArgs,
         /// Include backends that no route references
         #[arg(long)]
         all: bool,
@@ -176,6 +208,9 @@ pub(crate) enum ConfigPart {
     Policies(ListArgs),
     /// Compare the loaded configuration with files, or with a second dump
     Diff {
+        /// Gateway: [TYPE/]NAME
+        #[arg(add = ArgValueCompleter::new(complete::resources))]
+        resource: Option<Resource>,
         /// Gateway API manifests: files or directories
         #[arg(long, num_args = 1.., value_name = "FILE")]
         config: Vec<PathBuf>,
@@ -188,14 +223,18 @@ pub(crate) enum ConfigPart {
     },
 }
 
-/// Arguments of the commands that list one kind of resource.
+/// Arguments of the commands that print a list.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only this Gateway: [gateway/]NAME
+    /// Gateway: [TYPE/]NAME
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
+    /// Ask every pod of the Gateway, instead of one
+    #[arg(long)]
+    pub(crate) all_pods: bool,
 }
 
 /// Output format of `config all`.
@@ -227,7 +266,8 @@ pub(crate) enum Output {
 #[command(group = ArgGroup::new("sent").multiple(true).requires("url")
     .args(["port", "request", "headers", "data", "cacert", "insecure"]))]
 pub(crate) struct TraceArgs {
-    /// Gateway that has to own the port: [gateway/]NAME
+    /// Gateway: [TYPE/]NAME
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
     /// Listener port to send the request to
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
@@ -293,11 +333,15 @@ pub(crate) struct CheckArgs {
 /// `gwctl log`.
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
-    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
+    /// Gateway: [TYPE/]NAME
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
     /// Set the filter: a level, or a list such as `info,proxy::forward=debug`
     #[arg(long)]
     pub(crate) level: Option<String>,
+    /// Ask every pod of the Gateway, instead of one
+    #[arg(long)]
+    pub(crate) all_pods: bool,
 }
 
 /// `gwctl profile`.
@@ -306,7 +350,8 @@ pub(crate) struct ProfileArgs {
     /// What to profile
     #[arg(value_enum)]
     pub(crate) kind: ProfileKind,
-    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
+    /// Gateway: [TYPE/]NAME
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
     /// Sampling time of a CPU profile, in seconds
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=300))]
@@ -328,24 +373,34 @@ pub(crate) enum ProfileKind {
     Heap,
 }
 
-/// `gwctl tasks`.
+/// `gwctl status`.
 #[derive(Debug, Args)]
-pub(crate) struct TasksArgs {
-    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
+pub(crate) struct StatusArgs {
+    /// Gateway: [gateway/]NAME [default: every one in the namespace]
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,
 }
 
-/// `gwctl memory`.
+/// `gwctl page`.
 #[derive(Debug, Args)]
-pub(crate) struct MemoryArgs {
-    /// Fail unless the gateway has this Gateway loaded: [gateway/]NAME
+pub(crate) struct PageArgs {
+    /// Gateway: [TYPE/]NAME
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Output,
+    /// Local port [default: a free one]
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+}
+
+/// `gwctl version`.
+#[derive(Debug, Args)]
+pub(crate) struct VersionArgs {
+    /// Gateway: [TYPE/]NAME
+    #[arg(add = ArgValueCompleter::new(complete::resources))]
+    pub(crate) resource: Option<Resource>,
 }
 
 #[cfg(test)]
@@ -436,6 +491,11 @@ mod tests {
             ("gwctl config all --file a --file b", false),
             ("gwctl config all --local --file a", false),
             ("gwctl config all shop --file a", true),
+            ("gwctl config all svc/shop -n web --context a", true),
+            ("gwctl config diff edge --config a", true),
+            ("gwctl log --local --context a", false),
+            ("gwctl log --file a --pod b", false),
+            ("gwctl status httproute/a", false),
             ("gwctl check", false),
             ("gwctl profile cpu --seconds 301", false),
         ] {

@@ -8,10 +8,10 @@ use http::header::HOST;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Collected, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
-use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout_at};
 
 use crate::output::shown;
+use crate::runtime::Blocking;
 use crate::server::Server;
 
 /// A client of one admin server.
@@ -20,36 +20,25 @@ pub(crate) struct Client {
     server: Server,
     /// Set with `--timeout`; None for the defaults.
     timeout: Option<Duration>,
-    /// None only while this is dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Drop for Client {
-    /// Does not wait for a pending name lookup: the resolver blocks a thread of its own, for longer
-    /// than our timeout.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
+    runtime: Blocking,
 }
 
 impl Client {
-    /// Creates a client of the server at `host:port` or `unix:/path`, without connecting yet.
-    ///
-    /// # Errors
-    /// The address is invalid.
-    pub(crate) fn new(address: &str, timeout: Option<Duration>) -> Result<Self> {
-        let Some(server) = Server::parse(address) else {
-            bail!(
-                "invalid address `{address}`: expected HOST:PORT, such as localhost:15000, or unix:/PATH"
-            );
-        };
-        Ok(Self {
+    /// A client of a server, which is not connected to yet.
+    pub(crate) fn new(server: Server, timeout: Option<Duration>, runtime: Blocking) -> Self {
+        Self {
             server,
             timeout,
-            runtime: Some(Builder::new_current_thread().enable_all().build()?),
-        })
+            runtime,
+        }
+    }
+
+    /// The same with a shorter timeout, unless one was set.
+    pub(crate) fn limited(self, timeout: Duration) -> Self {
+        Self {
+            timeout: self.timeout.or(Some(timeout)),
+            ..self
+        }
     }
 
     /// Sends a GET and returns the response body.
@@ -109,9 +98,9 @@ impl Client {
         })
     }
 
-    /// Host of the server, without the port.
-    pub(crate) fn host(&self) -> &str {
-        self.server.host()
+    /// The server.
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
     }
 
     /// Timeout for a response.
@@ -121,8 +110,7 @@ impl Client {
 
     /// Runs a future on the client's runtime. The future has to bound its own waits.
     pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        let runtime = self.runtime.as_ref().expect("present until drop");
-        runtime.block_on(future)
+        self.runtime.block_on(future)
     }
 
     /// Sends a GET and returns the body as a stream. The caller applies the timeout.
@@ -191,34 +179,19 @@ fn check_status(status: StatusCode, body: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::Client;
-
-    #[test]
-    fn dropping_a_client_does_not_wait_for_a_name_lookup() {
-        let patience = Duration::from_secs(20);
-        let client = Client::new("localhost:1", None).expect("an address");
-        let (_never, answer) = mpsc::channel::<()>();
-        // Name lookups run on such a thread, and may block for longer than our timeout.
-        client.block_on(async {
-            let (started, has_started) = tokio::sync::oneshot::channel();
-            tokio::task::spawn_blocking(move || {
-                let _ = started.send(());
-                answer.recv_timeout(patience)
-            });
-            has_started.await.expect("it starts");
-        });
-        let started = Instant::now();
-        drop(client);
-        assert!(started.elapsed() < patience);
-    }
+    use crate::runtime::Blocking;
+    use crate::server::Server;
 
     #[test]
     fn the_timeout_of_a_profile_includes_symbolization_on_a_busy_gateway() {
         let seconds = Duration::from_secs;
-        let client = |timeout| Client::new("localhost:1", timeout).expect("an address");
+        let client = |timeout| {
+            let server = Server::parse("localhost:1").expect("an address");
+            Client::new(server, timeout, Blocking::new().expect("a runtime"))
+        };
         let patient = client(None);
         assert_eq!(patient.timeout(), seconds(30));
         assert_eq!(patient.profile_timeout(seconds(10)), seconds(310));

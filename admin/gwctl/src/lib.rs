@@ -1,12 +1,15 @@
-//! `gwctl`: queries a gateway's admin server, or a saved dump, and prints the result.
+//! `gwctl`: queries the gateways of a cluster, one admin server, or a saved dump, and prints the result.
 //!
-//! `args` is the command line, `source` where data comes from; each command is a file that formats it.
+//! `args` is the command line, `source` where data comes from, `cluster` how pods are found and reached;
+//! each command is a file that formats it.
 //! It is a library so that the parsers of untrusted bytes can be fuzzed. Errors go to stderr and say
 //! what to do next. Exit codes: 1 for a failure, 2 for a usage error.
 
 mod args;
 mod check;
 mod client;
+mod cluster;
+mod complete;
 mod config;
 mod files;
 #[doc(hidden)]
@@ -14,20 +17,25 @@ pub mod fuzzing;
 mod log;
 mod memory;
 mod output;
+mod page;
+mod pods;
 mod profile;
 mod resource;
+mod runtime;
 mod server;
 mod source;
+mod status;
 mod table;
 mod tasks;
 mod trace;
 mod version;
 
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::CommandFactory as _;
+use clap_complete::CompleteEnv;
 
 use self::args::{Cli, Command};
 use self::source::Source;
@@ -35,6 +43,8 @@ use self::source::Source;
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Ends the process where a shell asks what to complete.
+    CompleteEnv::with_factory(Cli::command).complete();
     let cli = Cli::from_process_args();
     match run(cli) {
         Ok(code) => code,
@@ -49,8 +59,9 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
-    let source = Source::new(&cli.source);
+    let source = Source::new(&cli.source)?;
     match cli.command {
+        Command::Status(command) => return status::run(&command, &source, &mut out),
         Command::Config(command) => config::run(&command, &source, &mut out)?,
         Command::Trace(command) => return trace::run(&command, &source, &mut out),
         Command::Check(command) => return check::run(&command, &mut out),
@@ -58,13 +69,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Profile(command) => profile::run(&command, &source, &mut out)?,
         Command::Tasks(command) => tasks::run(&command, &source, &mut out)?,
         Command::Memory(command) => memory::run(&command, &source, &mut out)?,
-        Command::Version => version::run(&source, &mut out)?,
-        Command::Completion { shell } => {
-            // Into memory first: clap_complete panics on a write error.
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "gwctl", &mut script);
-            out.write_all(&script)?;
-        }
+        Command::Page(command) => page::run(&command, &source, &mut out)?,
+        Command::Version(command) => version::run(&command, &source, &mut out)?,
+        Command::Completion { shell } => complete::write_script(shell, &mut out)?,
     }
     Ok(ExitCode::SUCCESS)
 }

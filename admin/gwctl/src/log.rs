@@ -7,23 +7,28 @@ use anyhow::{Result, bail};
 
 use crate::args::LogArgs;
 use crate::output::line;
-use crate::source::Source;
+use crate::source::{PodClient, Source};
 
 /// Sets the level where one is given, and prints the current one.
 ///
 /// # Errors
 /// The gateway rejects the level, or is unreachable.
 pub(crate) fn run(args: &LogArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let client = source.server_of(args.resource.as_ref())?;
-    let answer = match &args.level {
-        Some(level) => client.post(&format!("/logging?level={}", escaped(level)))?,
-        None => client.get("/logging")?,
-    };
-    let answer = String::from_utf8_lossy(&answer);
-    if !answer.starts_with(PREFIX) {
-        bail!("the response is not a log level; is it the address of an admin server?");
+    for PodClient { pod, client } in source.clients(args.resource.as_ref(), args.all_pods)? {
+        let answer = match &args.level {
+            Some(level) => client.post(&format!("/logging?level={}", escaped(level)))?,
+            None => client.get("/logging")?,
+        };
+        let answer = String::from_utf8_lossy(&answer);
+        if !answer.starts_with(PREFIX) {
+            bail!("the response is not a log level; is it the address of an admin server?");
+        }
+        let prefix = pod.map_or_else(String::new, |pod| format!("{pod}: "));
+        for text in answer.lines() {
+            line(&format!("{prefix}{text}"), out)?;
+        }
     }
-    answer.lines().try_for_each(|text| line(text, out))
+    Ok(())
 }
 
 /// Start of the server's response.

@@ -5,22 +5,23 @@ use std::io::Write;
 use admin_types::memory::{Allocated, Memory};
 use anyhow::Result;
 
-use crate::args::{MemoryArgs, Output};
-use crate::output;
-use crate::source::Source;
+use crate::args::ListArgs;
+use crate::pods;
+use crate::source::{Source, json};
 use crate::table::Table;
 
 /// Prints the memory usage as seen by the kernel, the allocator and the cgroup.
 ///
 /// # Errors
 /// The gateway is unreachable, or its response invalid.
-pub(crate) fn run(args: &MemoryArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let memory: Memory = source.json(args.resource.as_ref(), "/memory")?;
-    match args.output {
-        Output::Table => table(&memory).write(out).map_err(Into::into),
-        Output::Yaml => output::yaml(&memory, out),
-        Output::Json => output::json(&memory, out),
-    }
+pub(crate) fn run(args: &ListArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let clients = source.clients(args.resource.as_ref(), args.all_pods)?;
+    let answers = clients.into_iter().map(|it| {
+        let answer: Memory = json(&it.client, "/memory")?;
+        Ok((it.pod, answer))
+    });
+    let answers = answers.collect::<Result<Vec<_>>>()?;
+    pods::write(&answers, table, args.output, out)
 }
 
 fn table(memory: &Memory) -> Table<3> {

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &ProfileArgs, source: &Source, out: &mut dyn Write) -> R
     } else {
         "pprof"
     };
-    let client = source.server_of(args.resource.as_ref())?;
+    let client = source.client(args.resource.as_ref())?;
     let profile = match args.kind {
         ProfileKind::Cpu => {
             let seconds = args.seconds;

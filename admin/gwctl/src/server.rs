@@ -1,7 +1,6 @@
-//! The address of an admin server, and connecting to it.
+//! Where an admin server or a listener of a gateway is, and connecting to it.
 
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -12,17 +11,26 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Address of an admin server, in the syntax of `gateway run --admin-address`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use crate::cluster::PodPort;
+
+/// Address of a server.
+#[derive(Debug, Clone)]
 pub(crate) enum Server {
     /// `host:port`.
     Tcp(String),
     /// `unix:/path`.
     Unix(PathBuf),
+    /// A port of a pod, through the API server of its cluster.
+    Pod(Box<PodPort>),
 }
 
+/// A connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
 impl Server {
-    /// Parses an address; None where it is invalid.
+    /// Parses an address in the syntax of `gateway run --admin-address`; None where it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(path) = text.strip_prefix("unix:") {
             return path.starts_with('/').then(|| Self::Unix(path.into()));
@@ -32,11 +40,15 @@ impl Server {
         Some(Self::Tcp(text.to_owned()))
     }
 
-    /// Host without the port; `localhost` for a unix socket.
-    pub(crate) fn host(&self) -> &str {
+    /// Another port of the same gateway.
+    pub(crate) fn with_port(&self, port: u16) -> Self {
         match self {
-            Self::Tcp(address) => address.rsplit_once(':').map_or("", |(host, _)| host),
-            Self::Unix(_) => "localhost",
+            Self::Tcp(address) => {
+                let host = address.rsplit_once(':').map_or("", |(host, _)| host);
+                Self::Tcp(format!("{host}:{port}"))
+            }
+            Self::Unix(_) => Self::Tcp(format!("localhost:{port}")),
+            Self::Pod(pod) => Self::Pod(Box::new(pod.with_port(port))),
         }
     }
 
@@ -44,19 +56,32 @@ impl Server {
     pub(crate) fn authority(&self) -> &str {
         match self {
             Self::Tcp(address) => address,
-            Self::Unix(_) => "localhost",
+            Self::Unix(_) | Self::Pod(_) => "localhost",
         }
     }
 
-    /// Opens a connection for one request.
+    /// Opens a connection.
     ///
     /// # Errors
     /// The connection is refused.
+    pub(crate) async fn open(&self) -> Result<Box<dyn Stream>> {
+        Ok(match self {
+            Self::Tcp(address) => Box::new(TcpStream::connect(address).await?),
+            Self::Unix(path) => Box::new(UnixStream::connect(path).await?),
+            Self::Pod(pod) => Box::new(pod.open().await?),
+        })
+    }
+
+    /// Opens a connection for one request without a body.
+    ///
+    /// # Errors
+    /// As of [`Server::open`].
     pub(crate) async fn connect(&self) -> Result<SendRequest<Empty<Bytes>>> {
-        match self {
-            Self::Tcp(address) => handshake(TcpStream::connect(address).await).await,
-            Self::Unix(path) => handshake(UnixStream::connect(path).await).await,
-        }
+        let stream = self.open().await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // Ends with the response, or with this process.
+        tokio::spawn(connection);
+        Ok(sender)
     }
 }
 
@@ -65,18 +90,9 @@ impl fmt::Display for Server {
         match self {
             Self::Tcp(address) => f.write_str(address),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Pod(pod) => write!(f, "{pod}"),
         }
     }
-}
-
-async fn handshake<S>(connected: io::Result<S>) -> Result<SendRequest<Empty<Bytes>>>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (sender, connection) = http1::handshake(TokioIo::new(connected?)).await?;
-    // Ends with the response, or with this process.
-    tokio::spawn(connection);
-    Ok(sender)
 }
 
 #[cfg(test)]
@@ -85,10 +101,10 @@ mod tests {
 
     #[test]
     fn addresses_have_the_syntax_of_the_gateway() {
-        for (text, host) in [
-            ("localhost:15000", Some("localhost")),
-            ("[::1]:26000", Some("[::1]")),
-            ("unix:/run/admin.sock", Some("localhost")),
+        for (text, listener) in [
+            ("localhost:15000", Some("localhost:80")),
+            ("[::1]:26000", Some("[::1]:80")),
+            ("unix:/run/admin.sock", Some("localhost:80")),
             ("unix:run/admin.sock", None),
             ("unix:", None),
             ("localhost", None),
@@ -96,9 +112,10 @@ mod tests {
             ("edge:65536", None),
         ] {
             let server = Server::parse(text);
-            assert_eq!(server.as_ref().map(Server::host), host, "{text}");
+            let other = server.as_ref().map(|it| it.with_port(80).to_string());
+            assert_eq!(other.as_deref(), listener, "{text}");
             let printed = server.map(|server| server.to_string());
-            assert_eq!(printed.as_deref(), host.map(|_| text), "{text}");
+            assert_eq!(printed.as_deref(), listener.map(|_| text), "{text}");
         }
     }
 }

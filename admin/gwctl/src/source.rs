@@ -1,8 +1,8 @@
-//! The source of data: a gateway's admin server, or a saved dump.
+//! The source of data: a gateway in a cluster or on this machine, or a saved dump.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use admin_types::dump::{Bind, Dump, Version};
 use anyhow::{Context as _, Result, bail};
@@ -10,89 +10,190 @@ use serde::de::DeserializeOwned;
 
 use crate::args::SourceArgs;
 use crate::client::{Client, DEFAULT_TIMEOUT};
+use crate::cluster::{Cluster, Found, PodState};
 use crate::files;
 use crate::resource::{self, Resource};
+use crate::runtime::Blocking;
+use crate::server::Server;
 
 /// The source that the command line selects.
-#[derive(Debug)]
 pub(crate) struct Source {
     origin: Origin,
-    /// Set with `-n`.
-    namespace: Option<String>,
-    /// Set with `--timeout`; None for the defaults.
-    timeout: Option<Duration>,
-    /// The last `--file`, which `config diff` compares with.
-    other: Option<PathBuf>,
+    args: SourceArgs,
+    runtime: Blocking,
+    /// What was found in the cluster: a credential plugin runs once, and each object is read once.
+    cluster: OnceCell<Cluster>,
+    found: OnceCell<Found>,
 }
 
-#[derive(Debug)]
 enum Origin {
     /// `host:port` or `unix:/path`.
     Server(String),
     File(PathBuf),
-    Unspecified,
+    Cluster,
+}
+
+/// A client of an admin server.
+pub(crate) struct PodClient {
+    /// Name of the pod; None outside of a cluster.
+    pub(crate) pod: Option<String>,
+    pub(crate) client: Client,
 }
 
 impl Source {
     /// From the command line.
-    pub(crate) fn new(args: &SourceArgs) -> Self {
+    ///
+    /// # Errors
+    /// The kernel has no resources for a runtime.
+    pub(crate) fn new(args: &SourceArgs) -> Result<Self> {
         let origin = match (&args.local, args.file.first()) {
             (Some(address), _) => Origin::Server(address.clone()),
             (None, Some(path)) => Origin::File(path.clone()),
-            (None, None) => Origin::Unspecified,
+            (None, None) => Origin::Cluster,
         };
-        Self {
+        Ok(Self {
             origin,
-            namespace: args.namespace.clone(),
-            timeout: args.timeout,
-            other: args.file.last().cloned(),
-        }
+            args: args.clone(),
+            runtime: Blocking::new()?,
+            cluster: OnceCell::new(),
+            found: OnceCell::new(),
+        })
     }
 
-    /// The dump of the last `--file`.
+    /// The dump of the last `--file`, which `config diff` compares with.
     ///
     /// # Errors
     /// It cannot be read.
     pub(crate) fn other_dump(&self) -> Result<Dump> {
-        let path = self.other.as_ref().context(SOURCE_REQUIRED)?;
-        self.read(path)
+        let path = self.args.file.last();
+        self.read(path.context("no dump to compare with; give one with --file")?)
     }
 
-    /// Whether the command line names a source.
-    pub(crate) fn is_specified(&self) -> bool {
-        !matches!(self.origin, Origin::Unspecified)
+    /// Whether the command line names a source, or what to look for in the cluster.
+    pub(crate) fn is_specified(&self, resource: Option<&Resource>) -> bool {
+        let is_cluster = matches!(self.origin, Origin::Cluster);
+        !is_cluster || resource.is_some() || self.args.names_cluster()
     }
 
-    /// A client of the admin server.
+    /// The cluster.
     ///
     /// # Errors
-    /// The source is a saved dump or unspecified.
-    pub(crate) fn server(&self) -> Result<Client> {
+    /// There is none, or another source is given.
+    pub(crate) fn cluster(&self) -> Result<&Cluster> {
+        if !matches!(self.origin, Origin::Cluster) {
+            bail!("this needs a cluster; leave out --local and --file");
+        }
+        if let Some(cluster) = self.cluster.get() {
+            return Ok(cluster);
+        }
+        let cluster = Cluster::new(&self.args, &self.runtime)?;
+        Ok(self.cluster.get_or_init(|| cluster))
+    }
+
+    fn found(&self, resource: Option<&Resource>) -> Result<&Found> {
+        if let Some(found) = self.found.get() {
+            return Ok(found);
+        }
+        let cluster = self.cluster()?;
+        // A pod needs no Gateway to be found by.
+        let pod = match (resource, &self.args.pod) {
+            (None, Some(name)) => Some(format!("pod/{name}").parse::<Resource>()),
+            _ => None,
+        };
+        let pod = pod.transpose().map_err(anyhow::Error::msg)?;
+        let found = cluster.find(pod.as_ref().or(resource))?;
+        Ok(self.found.get_or_init(|| found))
+    }
+
+    /// A client of the admin server: in a cluster, that of the best pod of the resource.
+    ///
+    /// # Errors
+    /// There is no such server, or it has no such Gateway.
+    pub(crate) fn client(&self, resource: Option<&Resource>) -> Result<Client> {
         match &self.origin {
-            Origin::Server(address) => Client::new(address, self.timeout),
-            Origin::File(_) => {
-                bail!("this needs a running gateway, not a dump; give it with --local=HOST:PORT")
+            Origin::Server(address) => {
+                let client = self.local(address)?;
+                self.check_loaded(&client, resource)?;
+                Ok(client)
             }
-            Origin::Unspecified => bail!(SOURCE_REQUIRED),
+            Origin::Cluster => {
+                let found = self.found(resource)?;
+                let pods = found.reachable(self.args.pod.as_deref())?;
+                let pod = pods.first().context("one is reachable")?;
+                tell_choice(found, pod, pods.len());
+                self.client_of(pod)
+            }
+            Origin::File(_) => bail!(
+                "this needs a running gateway, not a dump; name one in a cluster, or give its address \
+                 with --local=HOST:PORT"
+            ),
         }
     }
 
-    /// A client of the admin server, after checking that the selected Gateways are loaded.
+    /// Clients of one admin server, or of every reachable pod of the resource.
     ///
     /// # Errors
-    /// There is no server, or it has no such Gateway.
-    pub(crate) fn server_of(&self, resource: Option<&Resource>) -> Result<Client> {
-        self.binds(resource)?;
-        self.server()
+    /// There is none, or every pod is asked for outside of a cluster.
+    pub(crate) fn clients(
+        &self,
+        resource: Option<&Resource>,
+        all_pods: bool,
+    ) -> Result<Vec<PodClient>> {
+        if !all_pods {
+            let client = self.client(resource)?;
+            return Ok(vec![PodClient { pod: None, client }]);
+        }
+        if !matches!(self.origin, Origin::Cluster) {
+            bail!("--all-pods needs a cluster; leave out --local and --file");
+        }
+        let pods = self.found(resource)?.reachable(self.args.pod.as_deref())?;
+        let clients = pods.into_iter().map(|pod| {
+            Ok(PodClient {
+                pod: Some(pod.name.clone()),
+                client: self.client_of(pod)?,
+            })
+        });
+        clients.collect()
+    }
+
+    /// A client of the admin server of a pod.
+    ///
+    /// # Errors
+    /// There is no cluster.
+    pub(crate) fn client_of(&self, pod: &PodState) -> Result<Client> {
+        let port = self.cluster()?.port(&pod.name, self.args.admin_port);
+        let (timeout, runtime) = (self.args.timeout, self.runtime.clone());
+        Ok(Client::new(Server::Pod(Box::new(port)), timeout, runtime))
+    }
+
+    fn local(&self, address: &str) -> Result<Client> {
+        let Some(server) = Server::parse(address) else {
+            bail!(
+                "invalid address `{address}`: expected HOST:PORT, such as localhost:15000, or unix:/PATH"
+            );
+        };
+        let (timeout, runtime) = (self.args.timeout, self.runtime.clone());
+        Ok(Client::new(server, timeout, runtime))
+    }
+
+    fn check_loaded(&self, client: &Client, resource: Option<&Resource>) -> Result<()> {
+        if resource.is_some() || self.args.namespace.is_some() {
+            self.binds(client, resource)?;
+        }
+        Ok(())
     }
 
     /// The binds of the selected Gateways. None where everything is selected.
     ///
     /// # Errors
     /// The server is unreachable or has no such Gateway.
-    pub(crate) fn binds(&self, resource: Option<&Resource>) -> Result<Option<Vec<Bind>>> {
-        let client = self.server()?;
-        if resource.is_none() && self.namespace.is_none() {
+    pub(crate) fn binds(
+        &self,
+        client: &Client,
+        resource: Option<&Resource>,
+    ) -> Result<Option<Vec<Bind>>> {
+        let is_cluster = matches!(self.origin, Origin::Cluster);
+        if !is_cluster && resource.is_none() && self.args.namespace.is_none() {
             return Ok(None);
         }
         let mut binds = decode(&client.get("/config_dump?type=binds")?, "the gateway")?.binds;
@@ -114,41 +215,81 @@ impl Source {
         binds: impl IntoIterator<Item = &'a Bind>,
         resource: Option<&Resource>,
     ) -> Result<Option<BTreeSet<String>>> {
-        resource::gateways(binds, resource, self.namespace.as_deref())
+        let Origin::Cluster = self.origin else {
+            return resource::gateways(binds, resource, self.args.namespace.as_deref());
+        };
+        let Some(gateway) = self.found(resource)?.gateway.clone() else {
+            return Ok(None);
+        };
+        if !binds.into_iter().any(|it| it.gateway == gateway) {
+            let (namespace, name) = gateway.split_once('/').unwrap_or_default();
+            bail!(
+                "the proxy has not loaded Gateway {gateway} yet; `gwctl status {name} -n {namespace}` \
+                 shows why"
+            );
+        }
+        Ok(Some(BTreeSet::from([gateway])))
     }
 
     /// The configuration dump.
     ///
     /// # Errors
     /// It cannot be fetched or read, or has an unsupported format version.
-    pub(crate) fn dump(&self) -> Result<Dump> {
+    pub(crate) fn dump(&self, resource: Option<&Resource>) -> Result<Dump> {
         match &self.origin {
-            Origin::Server(_) => decode(&self.server()?.get("/config_dump")?, "the gateway"),
+            Origin::Server(address) => fetch_dump(&self.local(address)?),
+            Origin::Cluster => fetch_dump(&self.client(resource)?),
             Origin::File(path) => self.read(path),
-            Origin::Unspecified => bail!(SOURCE_REQUIRED),
         }
     }
 
+    /// The dump, or that of every reachable pod.
+    ///
+    /// # Errors
+    /// As of [`Source::dump`] and [`Source::clients`].
+    pub(crate) fn dumps(
+        &self,
+        resource: Option<&Resource>,
+        all_pods: bool,
+    ) -> Result<Vec<(Option<String>, Dump)>> {
+        if !all_pods {
+            return Ok(vec![(None, self.dump(resource)?)]);
+        }
+        let clients = self.clients(resource, all_pods)?.into_iter();
+        let dumps = clients.map(|it| Ok((it.pod, fetch_dump(&it.client)?)));
+        dumps.collect()
+    }
+
     fn read(&self, path: &Path) -> Result<Dump> {
-        let timeout = self.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let timeout = self.args.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let bytes = files::read_to_end(path, MAX_DUMP_BYTES, timeout)?;
         decode(&bytes, &path.display().to_string())
     }
+}
 
-    /// Fetches JSON from the admin server, after checking that the selected Gateways are loaded.
-    ///
-    /// # Errors
-    /// It cannot be fetched, or does not have the expected type.
-    pub(crate) fn json<T: DeserializeOwned>(
-        &self,
-        resource: Option<&Resource>,
-        path: &str,
-    ) -> Result<T> {
-        let answer = self.server_of(resource)?.get(path)?;
-        serde_json::from_slice(&answer).with_context(|| {
-            format!("unexpected response from {path}; is it the address of an admin server?")
-        })
+/// Tells which pod is used, where it is not the only one or not ready.
+fn tell_choice(found: &Found, pod: &PodState, reachable: usize) {
+    let (owner, name) = (&found.owner, &pod.name);
+    if !pod.is_ready {
+        eprintln!("pod {name} is not ready: {}", pod.state);
+    } else if reachable > 1 {
+        eprintln!("{owner} has {reachable} pods; using {name} (--pod chooses another)");
     }
+}
+
+fn fetch_dump(client: &Client) -> Result<Dump> {
+    decode(&client.get("/config_dump")?, "the gateway")
+}
+
+/// Fetches JSON from an admin server.
+///
+/// # Errors
+/// It cannot be fetched, or does not have the expected type.
+pub(crate) fn json<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T> {
+    let answer = client.get(path)?;
+    serde_json::from_slice(&answer).with_context(|| {
+        format!("unexpected response from {path}; is it the address of an admin server?")
+    })
 }
 
 /// Limit of a saved dump: 1 GiB.
@@ -178,9 +319,6 @@ pub(crate) fn decode(bytes: &[u8], from: &str) -> Result<Dump> {
     }
     serde_json::from_slice(bytes).with_context(|| format!("{from}: the dump is corrupt"))
 }
-
-const SOURCE_REQUIRED: &str = "no gateway given; use --local[=HOST:PORT] for the admin server of a \
-    running one, or --file for a saved dump";
 
 #[cfg(test)]
 mod tests {

@@ -5,25 +5,26 @@ use std::io::Write;
 use admin_types::tasks::{Task, Tasks};
 use anyhow::Result;
 
-use crate::args::{Output, TasksArgs};
-use crate::output;
-use crate::source::Source;
+use crate::args::ListArgs;
+use crate::pods;
+use crate::source::{Source, json};
 use crate::table::Table;
 
 /// Prints the tasks of each thread, children indented below their parents.
 ///
 /// # Errors
 /// The gateway is unreachable, or its response invalid.
-pub(crate) fn run(args: &TasksArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    let tasks: Tasks = source.json(args.resource.as_ref(), "/debug/tasks")?;
-    match args.output {
-        Output::Table => write(&tasks, out),
-        Output::Yaml => output::yaml(&tasks, out),
-        Output::Json => output::json(&tasks, out),
-    }
+pub(crate) fn run(args: &ListArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
+    let clients = source.clients(args.resource.as_ref(), args.all_pods)?;
+    let answers = clients.into_iter().map(|it| {
+        let answer: Tasks = json(&it.client, "/debug/tasks")?;
+        Ok((it.pod, answer))
+    });
+    let answers = answers.collect::<Result<Vec<_>>>()?;
+    pods::write(&answers, table, args.output, out)
 }
 
-fn write(tasks: &Tasks, out: &mut dyn Write) -> Result<()> {
+fn table(tasks: &Tasks) -> Table<6> {
     let mut table = Table::new(["THREAD", "TASK", "STATE", "SINCE", "POLLS", "DETAIL"]);
     for shard in &tasks.shards {
         let thread = format!("shard {}", shard.id);
@@ -49,8 +50,7 @@ fn write(tasks: &Tasks, out: &mut dyn Write) -> Result<()> {
     }
     rows("admin", &tasks.admin, 0, &mut table);
     rows("xds", &tasks.xds, 0, &mut table);
-    table.write(out)?;
-    Ok(())
+    table
 }
 
 fn rows(thread: &str, tasks: &[Task], depth: usize, table: &mut Table<6>) {

@@ -16,25 +16,33 @@ use super::scope::restrict;
 use crate::check;
 use crate::files;
 use crate::output::line;
+use crate::resource::Resource;
 use crate::source::Source;
+
+/// Files to compare with, and how they are read.
+pub(super) struct Config<'a> {
+    /// Empty where a second dump is compared with instead.
+    pub(super) files: &'a [PathBuf],
+    pub(super) unknown_fields: UnknownFields,
+    pub(super) port_offset: u16,
+}
 
 /// Prints a line for each resource that would be added (`+`), removed (`-`) or changed (`~`), and
 /// below a changed one its fields before and after.
 pub(super) fn write(
-    config: &[PathBuf],
-    unknown_fields: UnknownFields,
-    port_offset: u16,
+    config: &Config<'_>,
+    resource: Option<&Resource>,
     source: &Source,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let mut loaded = source.dump()?;
-    let mut other = if config.is_empty() {
+    let mut loaded = source.dump(resource)?;
+    let mut other = if config.files.is_empty() {
         source.other_dump()?
     } else {
-        translate_files(config, unknown_fields, port_offset)?
+        translate_files(config)?
     };
     // An added or removed Gateway is present on one side only.
-    if let Some(gateways) = source.gateways(loaded.binds.iter().chain(&other.binds), None)? {
+    if let Some(gateways) = source.gateways(loaded.binds.iter().chain(&other.binds), resource)? {
         loaded = restrict(loaded, &gateways);
         other = restrict(other, &gateways);
     }
@@ -68,12 +76,8 @@ pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Resul
 }
 
 /// Translates the files to a dump. Findings go to stderr.
-fn translate_files(
-    config: &[PathBuf],
-    unknown_fields: UnknownFields,
-    port_offset: u16,
-) -> Result<Dump> {
-    let admitted = admit::admit_with(unknown_fields, &files::read(config)?);
+fn translate_files(config: &Config<'_>) -> Result<Dump> {
+    let admitted = admit::admit_with(config.unknown_fields, &files::read(config.files)?);
     for finding in &admitted.findings {
         eprintln!("{finding}");
     }
@@ -83,7 +87,7 @@ fn translate_files(
         .map(|(object, _)| object)
         .collect();
     let options = Options {
-        port_offset,
+        port_offset: config.port_offset,
         ..check::options(&store)
     };
     Ok(dump(&translate(&store, &options).model))

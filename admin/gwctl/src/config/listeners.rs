@@ -1,16 +1,41 @@
 //! `gwctl config listeners`: listeners and whether they are bound.
 
-use admin_types::dump::{Dump, Runtime};
+use admin_types::dump::{Bind, Dump, Listener, Runtime};
+use serde::Serialize;
 
 use crate::table::Table;
 
+/// The listeners of a proxy, with what tells their state.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Listeners {
+    all: Vec<Listener>,
+    #[serde(skip)]
+    binds: Vec<Bind>,
+    #[serde(skip)]
+    runtime: Option<Runtime>,
+}
+
+impl From<Dump> for Listeners {
+    fn from(dump: Dump) -> Self {
+        Self {
+            all: dump.listeners,
+            binds: dump.binds,
+            runtime: dump.runtime,
+        }
+    }
+}
+
 /// One row per listener.
-pub(super) fn table(dump: &Dump) -> Table<7> {
+pub(super) fn table(listeners: &Listeners) -> Table<7> {
     let mut table = Table::new([
         "GATEWAY", "LISTENER", "ADDRESS", "PORT", "PROTOCOL", "HOSTNAME", "STATUS",
     ]);
-    for listener in &dump.listeners {
-        let bind = dump.binds.iter().find(|bind| bind.key == listener.bind);
+    for listener in &listeners.all {
+        let bind = listeners
+            .binds
+            .iter()
+            .find(|bind| bind.key == listener.bind);
         table.row([
             listener.gateway.clone(),
             listener.name.clone(),
@@ -18,7 +43,7 @@ pub(super) fn table(dump: &Dump) -> Table<7> {
             bind.map(|bind| bind.port.to_string()).unwrap_or_default(),
             listener.protocol.clone(),
             listener.hostname.clone().unwrap_or_else(|| "*".to_owned()),
-            status(dump.runtime.as_ref(), &listener.bind),
+            status(listeners.runtime.as_ref(), &listener.bind),
         ]);
     }
     table.sort();

@@ -11,15 +11,14 @@ mod scope;
 
 use std::io::Write;
 
-use admin_types::dump::{Dump, Listener};
+use admin_types::dump::Dump;
 use anyhow::Result;
-use serde::Serialize;
 
+use self::listeners::Listeners;
 use self::scope::Scope;
-use crate::args::{AllOutput, ConfigArgs, ConfigPart, ListArgs, Output};
-use crate::output;
+use crate::args::{AllOutput, ConfigArgs, ConfigPart};
+use crate::pods;
 use crate::source::Source;
-use crate::table::Table;
 
 /// Prints a part of the configuration.
 ///
@@ -31,34 +30,49 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
             let scope = Scope::read(source, resource.as_ref())?;
             all::write(&scope, *output, out)
         }
-        ConfigPart::Backends {
-            resource,
-            output,
-            all,
-        } => {
-            let scope = Scope::read(source, resource.as_ref())?;
-            let rows = backends::rows(&scope, *all);
-            list(&rows, backends::table, *output, out)
+        ConfigPart::Backends { list, all } => {
+            let scopes = Scope::of_pods(source, list)?;
+            let rows = of_each(scopes, |scope| backends::rows(&scope, *all));
+            pods::write(&rows, |rows| backends::table(rows), list.output, out)
         }
         ConfigPart::Routes(args) => {
-            let scope = scoped(args, source)?;
-            list(&scope.dump.routes, routes::table, args.output, out)
+            let scopes = Scope::of_pods(source, args)?;
+            let routes = of_each(scopes, |scope| scope.dump.routes);
+            pods::write(&routes, |it| routes::table(it), args.output, out)
         }
         ConfigPart::Listeners(args) => {
-            let scope = scoped(args, source)?;
-            let table = |_: &[Listener]| listeners::table(&scope.dump);
-            list(&scope.dump.listeners, table, args.output, out)
+            let scopes = Scope::of_pods(source, args)?;
+            let all = of_each(scopes, |scope| Listeners::from(scope.dump));
+            pods::write(&all, listeners::table, args.output, out)
         }
         ConfigPart::Policies(args) => {
-            let scope = scoped(args, source)?;
-            list(&scope.dump.policies, policies::table, args.output, out)
+            let scopes = Scope::of_pods(source, args)?;
+            let policies = of_each(scopes, |scope| scope.dump.policies);
+            pods::write(&policies, |it| policies::table(it), args.output, out)
         }
         ConfigPart::Diff {
+            resource,
             config,
             unknown_fields,
             port_offset,
-        } => diff::write(config, *unknown_fields, *port_offset, source, out),
+        } => {
+            let config = diff::Config {
+                files: config,
+                unknown_fields: *unknown_fields,
+                port_offset: *port_offset,
+            };
+            diff::write(&config, resource.as_ref(), source, out)
+        }
     }
+}
+
+/// A part of each dump, with the pod it is of.
+fn of_each<T>(
+    scopes: Vec<(Option<String>, Scope)>,
+    part: impl Fn(Scope) -> T,
+) -> Vec<(Option<String>, T)> {
+    let parts = scopes.into_iter().map(|(pod, scope)| (pod, part(scope)));
+    parts.collect()
 }
 
 /// Prints a dump in every format, for the fuzz targets.
@@ -79,26 +93,9 @@ pub(crate) fn everything(dump: Dump) -> Result<String> {
     }
     routes::table(&dump.routes).write(out)?;
     policies::table(&dump.policies).write(out)?;
-    listeners::table(dump).write(out)?;
     diff::compare(dump, &Dump::default(), out)?;
+    listeners::table(&scope.dump.into()).write(out)?;
     Ok(String::from_utf8(text)?)
-}
-
-fn scoped(args: &ListArgs, source: &Source) -> Result<Scope> {
-    Scope::read(source, args.resource.as_ref())
-}
-
-fn list<T: Serialize, const COLUMNS: usize>(
-    items: &[T],
-    table: impl Fn(&[T]) -> Table<COLUMNS>,
-    format: Output,
-    out: &mut dyn Write,
-) -> Result<()> {
-    match format {
-        Output::Table => table(items).write(out).map_err(Into::into),
-        Output::Yaml => output::yaml(&items, out),
-        Output::Json => output::json(&items, out),
-    }
 }
 
 #[cfg(test)]

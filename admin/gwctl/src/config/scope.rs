@@ -6,6 +6,7 @@ use admin_types::dump::{Dump, Filters, PolicyTarget, Route, Target};
 use anyhow::Result;
 
 use super::key::Key;
+use crate::args::ListArgs;
 use crate::resource::Resource;
 use crate::source::Source;
 
@@ -20,7 +21,21 @@ impl Scope {
     /// # Errors
     /// The dump cannot be read, or has no such Gateway.
     pub(super) fn read(source: &Source, resource: Option<&Resource>) -> Result<Self> {
-        let dump = source.dump()?;
+        Self::of(source.dump(resource)?, source, resource)
+    }
+
+    /// The same for every pod that is asked for, with its name.
+    ///
+    /// # Errors
+    /// As of [`Scope::read`].
+    pub(super) fn of_pods(source: &Source, args: &ListArgs) -> Result<Vec<(Option<String>, Self)>> {
+        let resource = args.resource.as_ref();
+        let dumps = source.dumps(resource, args.all_pods)?.into_iter();
+        let scopes = dumps.map(|(pod, dump)| Ok((pod, Self::of(dump, source, resource)?)));
+        scopes.collect()
+    }
+
+    fn of(dump: Dump, source: &Source, resource: Option<&Resource>) -> Result<Self> {
         Ok(match source.gateways(&dump.binds, resource)? {
             Some(gateways) => Self {
                 dump: restrict(dump, &gateways),

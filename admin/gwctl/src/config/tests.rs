@@ -132,7 +132,7 @@ fn gateways_are_selected_by_name_and_namespace() {
 fn the_status_of_a_listener_is_read_from_the_runtime_section() {
     let mut dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");
     let status = |dump: &Dump| {
-        let lines = listeners::table(dump).lines();
+        let lines = listeners::table(&dump.clone().into()).lines();
         let (_, status) = lines[1].rsplit_once("  ").expect("columns");
         status.to_owned()
     };

@@ -32,8 +32,9 @@ use crate::source::Source;
 /// # Errors
 /// There is no trace.
 pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Result<ExitCode> {
-    let client = source.server()?;
-    let binds = source.binds(args.resource.as_ref())?;
+    let resource = args.resource.as_ref();
+    let client = source.client(resource)?;
+    let binds = source.binds(&client, resource)?;
     if let (Some(binds), Some(port)) = (binds, args.port) {
         check_port(&binds, port)?;
     }

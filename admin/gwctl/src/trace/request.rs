@@ -9,31 +9,22 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
 
 use super::tls::Tls;
 use crate::args::TraceArgs;
 use crate::client::Client;
+use crate::server::{Server, Stream};
 
 /// A request to a listener, identified by its `x-request-id`.
 pub(crate) struct TracedRequest {
-    /// `host:port` of the listener.
-    address: String,
+    listener: Server,
     /// Set for an https URL.
     tls: Option<Tls>,
     request: Request<Full<Bytes>>,
 }
 
-/// A connection to a listener.
-pub(crate) enum Connection {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
 impl TracedRequest {
-    /// Builds the request of the command line, to `port` on the host of the admin server.
+    /// Builds the request of the command line, to `port` of the gateway that the admin server is of.
     ///
     /// # Errors
     /// The request is invalid, or the certificates to trust cannot be read.
@@ -59,7 +50,7 @@ impl TracedRequest {
             _ => None,
         };
         Ok(Self {
-            address: format!("{}:{port}", client.host()),
+            listener: client.server().with_port(port),
             tls,
             request,
         })
@@ -75,21 +66,20 @@ impl TracedRequest {
     ///
     /// # Errors
     /// The connection is refused, or the TLS handshake fails.
-    pub(crate) async fn connect(&self) -> Result<Connection> {
-        let stream = TcpStream::connect(&self.address).await;
+    pub(crate) async fn connect(&self) -> Result<Box<dyn Stream>> {
+        let stream = self.listener.open().await;
         let stream = stream.with_context(|| self.unreachable())?;
-        let Some(tls) = &self.tls else {
-            return Ok(Connection::Plain(stream));
-        };
-        let stream = tls.handshake(stream).await?;
-        Ok(Connection::Tls(Box::new(stream)))
+        match &self.tls {
+            Some(tls) => Ok(Box::new(tls.handshake(stream).await?)),
+            None => Ok(stream),
+        }
     }
 
     /// The error of a connection that failed or timed out.
     pub(crate) fn unreachable(&self) -> anyhow::Error {
         anyhow!(
             "cannot connect to a listener at {}; `gwctl config listeners` shows the ports",
-            self.address
+            self.listener
         )
     }
 
@@ -97,18 +87,8 @@ impl TracedRequest {
     ///
     /// # Errors
     /// The connection fails before the response is complete.
-    pub(crate) async fn send(self, connection: Connection) -> Result<StatusCode> {
-        match connection {
-            Connection::Plain(stream) => self.send_over(stream).await,
-            Connection::Tls(stream) => self.send_over(stream).await,
-        }
-    }
-
-    async fn send_over(
-        self,
-        connection: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<StatusCode> {
-        let address = self.address;
+    pub(crate) async fn send(self, connection: Box<dyn Stream>) -> Result<StatusCode> {
+        let address = self.listener;
         let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
         tokio::spawn(connection);
         let response = sender.send_request(self.request).await;
@@ -168,6 +148,8 @@ mod tests {
     use super::TracedRequest;
     use crate::args::{Cli, Command};
     use crate::client::Client;
+    use crate::runtime::Blocking;
+    use crate::server::Server;
 
     fn request(line: &str) -> TracedRequest {
         let line = format!("gwctl trace --local --port 80 {line}");
@@ -176,7 +158,8 @@ mod tests {
             panic!("a trace");
         };
         let url = args.url.clone().expect("a URL");
-        let client = Client::new("[::1]:1", None).expect("an address");
+        let server = Server::parse("[::1]:1").expect("an address");
+        let client = Client::new(server, None, Blocking::new().expect("a runtime"));
         TracedRequest::new(&args, &url, &client, 80).expect("a request")
     }
 
@@ -188,7 +171,7 @@ mod tests {
     #[test]
     fn the_request_is_the_one_curl_would_send() {
         let get = request("-- http://user@shop.example:8080/a?b#c");
-        assert_eq!(get.address, "[::1]:80");
+        assert_eq!(get.listener.to_string(), "[::1]:80");
         assert_eq!(get.request.method(), "GET");
         assert_eq!(get.request.uri(), "/a?b");
         assert_eq!(header(&get, "host"), Some("shop.example:8080"));

@@ -10,12 +10,12 @@ use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::args::TraceArgs;
 use crate::files::{self, FILE_BYTES};
+use crate::server::Stream;
 
 /// TLS client configuration for one server name.
 pub(super) struct Tls {
@@ -55,7 +55,10 @@ impl Tls {
     ///
     /// # Errors
     /// The handshake fails, for example because the certificate is not trusted.
-    pub(super) async fn handshake(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
+    pub(super) async fn handshake(
+        &self,
+        stream: Box<dyn Stream>,
+    ) -> Result<TlsStream<Box<dyn Stream>>> {
         let connected = self.connector.connect(self.name.clone(), stream).await;
         connected.context(
             "the TLS handshake failed; is it an HTTPS listener? Trust its CA with --cacert FILE, or \

@@ -1,0 +1,124 @@
+//! Connections to a port of a pod, as `kubectl port-forward` makes them: through the API server, to the
+//! pod's loopback address.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+
+use super::refusal::explain_forward;
+
+/// A port of a pod.
+#[derive(Clone)]
+pub(crate) struct PodPort {
+    pub(super) pods: Api<Pod>,
+    pub(super) namespace: String,
+    pub(super) pod: String,
+    pub(super) port: u16,
+}
+
+impl PodPort {
+    /// Another port of the same pod.
+    pub(crate) fn with_port(&self, port: u16) -> Self {
+        Self {
+            port,
+            ..self.clone()
+        }
+    }
+
+    /// Opens a connection. Whether something listens on the port shows only in its use.
+    ///
+    /// # Errors
+    /// The API server does not forward to this pod.
+    pub(crate) async fn open(&self) -> Result<Forwarded> {
+        let opened = self.pods.portforward(&self.pod, &[self.port]).await;
+        let mut forwarder = opened.map_err(|error| explain_forward(&error, self))?;
+        let stream = forwarder.take_stream(self.port);
+        let error = forwarder.take_error(self.port);
+        Ok(Forwarded {
+            stream: stream.expect("the port was asked for"),
+            error: error.map(|it| -> Refusal { Box::pin(it) }),
+        })
+    }
+}
+
+impl fmt::Display for PodPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "port {} of pod {}/{}",
+            self.port, self.namespace, self.pod
+        )
+    }
+}
+
+impl fmt::Debug for PodPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Resolves to the reason for which the port cannot be used, or to nothing.
+type Refusal = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+
+/// A connection to a port of a pod.
+pub(crate) struct Forwarded {
+    stream: DuplexStream,
+    /// None once it has resolved.
+    error: Option<Refusal>,
+}
+
+impl AsyncRead for Forwarded {
+    /// Reads, or fails with what the node says about the port: nobody listens there, for example.
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(error) = &mut this.error
+            && let Poll::Ready(reason) = error.as_mut().poll(context)
+        {
+            this.error = None;
+            if let Some(reason) = reason {
+                return Poll::Ready(Err(io::Error::other(brief(&reason))));
+            }
+        }
+        ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Forwarded {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+/// The part of the node's message that concerns the user: it begins with ids of sandboxes.
+fn brief(reason: &str) -> &str {
+    let reason = reason.trim();
+    let start = reason.find(DIAL).map_or(0, |at| at + DIAL.len());
+    let brief = reason.get(start..).unwrap_or(reason);
+    // The same of IPv6 follows.
+    brief.split(" IPv6").next().unwrap_or(brief)
+}
+
+const DIAL: &str = "dial tcp4 ";

@@ -1,0 +1,75 @@
+//! What an error of the cluster's API means to the user, and what to do next.
+
+use anyhow::{Error, anyhow};
+use kube::client::{AuthError, UpgradeConnectionError};
+
+use super::forward::PodPort;
+
+/// The error of an attempt to do `what` on the API server at `address`.
+pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
+    match error {
+        kube::Error::Api(status) if status.code == 401 => anyhow!(
+            "the API server at {address} does not accept your credentials: log in again, or choose \
+             another context with --context"
+        ),
+        kube::Error::Api(status) if status.code == 403 => anyhow!(
+            "you may not {what}: {}; ask whoever administers the cluster for this permission",
+            status.message
+        ),
+        kube::Error::Api(status) => anyhow!("cannot {what}: {}", status.message),
+        kube::Error::Auth(error) => explain_login(&error),
+        kube::Error::SerdeError(_) => anyhow!(
+            "unexpected response from {address}; is it the address of a cluster's API server?"
+        ),
+        error => anyhow!(
+            "cannot reach the API server at {address}: {}; is the cluster running, and the context \
+             right? --context chooses another",
+            root(&error)
+        ),
+    }
+}
+
+/// The error of an attempt to connect to a port of a pod.
+pub(super) fn explain_forward(error: &kube::Error, port: &PodPort) -> Error {
+    let (pod, namespace) = (&port.pod, &port.namespace);
+    let code = match error {
+        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code)) => {
+            code.as_u16()
+        }
+        kube::Error::Api(status) => status.code,
+        _ => 0,
+    };
+    match code {
+        403 => anyhow!(
+            "you may not forward ports of pods in namespace {namespace}; ask whoever administers the \
+             cluster for the verbs get and create on pods/portforward"
+        ),
+        404 => anyhow!("pod {pod} in namespace {namespace} is gone; try again"),
+        0 => anyhow!("cannot forward to {port}: {}", root(error)),
+        code => anyhow!("cannot forward to {port}: the API server responded with {code}"),
+    }
+}
+
+fn explain_login(error: &AuthError) -> Error {
+    match error {
+        AuthError::AuthExecStart(why) => anyhow!(
+            "cannot run the credential plugin that the kubeconfig names: {why}; install it, or choose \
+             another context with --context"
+        ),
+        AuthError::AuthExecRun { cmd, out } => anyhow!(
+            "the credential plugin `{cmd}` of the kubeconfig failed ({}): {}",
+            out.status,
+            String::from_utf8_lossy(&out.stderr).trim()
+        ),
+        error => anyhow!("cannot log in to the cluster: {error}"),
+    }
+}
+
+/// The innermost cause: those around it repeat each other.
+fn root(error: &kube::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

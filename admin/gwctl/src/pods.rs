@@ -1,0 +1,71 @@
+//! Output of one gateway, or of each of its pods under a heading.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::args::Output;
+use crate::output;
+use crate::table::Table;
+
+/// Writes an answer. Where answers are of pods, tables have headings, and JSON and YAML are maps by pod.
+///
+/// # Errors
+/// Writing failed.
+pub(crate) fn write<T: Serialize, const COLUMNS: usize>(
+    answers: &[(Option<String>, T)],
+    table: impl Fn(&T) -> Table<COLUMNS>,
+    format: Output,
+    out: &mut dyn Write,
+) -> Result<()> {
+    match (format, answers) {
+        (Output::Table, answers) => {
+            for (index, (pod, answer)) in answers.iter().enumerate() {
+                if let Some(pod) = pod {
+                    let gap = if index > 0 { "\n" } else { "" };
+                    writeln!(out, "{gap}pod {pod}")?;
+                }
+                table(answer).write(out)?;
+            }
+            Ok(())
+        }
+        (Output::Yaml, [(None, answer)]) => output::yaml(answer, out),
+        (Output::Json, [(None, answer)]) => output::json(answer, out),
+        (Output::Yaml, answers) => output::yaml(&by_pod(answers), out),
+        (Output::Json, answers) => output::json(&by_pod(answers), out),
+    }
+}
+
+fn by_pod<T>(answers: &[(Option<String>, T)]) -> BTreeMap<&str, &T> {
+    let named = answers
+        .iter()
+        .filter_map(|(pod, it)| Some((pod.as_deref()?, it)));
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::args::Output;
+    use crate::table::Table;
+
+    #[test]
+    fn answers_of_several_pods_are_told_apart() {
+        let answers = [(Some("a".to_owned()), 1), (Some("b".to_owned()), 2)];
+        let table = |number: &i32| {
+            let mut table = Table::new(["N"]);
+            table.row([number.to_string()]);
+            table
+        };
+        let written = |format| {
+            let mut text = Vec::new();
+            write(&answers, table, format, &mut text).expect("memory");
+            String::from_utf8(text).expect("text")
+        };
+        assert_eq!(written(Output::Table), "pod a\nN\n1\n\npod b\nN\n2\n");
+        assert_eq!(written(Output::Yaml), "a: 1\nb: 2\n");
+        assert_eq!(written(Output::Json), "{\n  \"a\": 1,\n  \"b\": 2\n}\n");
+    }
+}

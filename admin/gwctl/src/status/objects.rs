@@ -1,0 +1,230 @@
+//! The parts of the cluster's objects that tell whether they work.
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A condition of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) reason: String,
+    #[serde(default)]
+    pub(super) message: String,
+    #[serde(default)]
+    pub(super) observed_generation: i64,
+}
+
+impl Condition {
+    /// Whether it says that something does not work.
+    pub(super) fn is_problem(&self) -> bool {
+        let good = if FALSE_IS_GOOD.contains(&self.kind.as_str()) {
+            "False"
+        } else {
+            "True"
+        };
+        self.status != good
+    }
+
+    /// `ResolvedRefs=False (BackendNotFound)`.
+    pub(super) fn summary(&self) -> String {
+        format!("{}={} ({})", self.kind, self.status, self.reason)
+    }
+
+    /// The same with the message.
+    pub(super) fn text(&self) -> String {
+        format!("{}: {}", self.summary(), self.message)
+    }
+}
+
+/// Conditions that tell of trouble when they are true.
+const FALSE_IS_GOOD: [&str; 5] = [
+    "CertificateExpired",
+    "Conflicted",
+    "InsecureFrontendValidationMode",
+    "OverlappingTLSConfig",
+    "PartiallyInvalid",
+];
+
+/// The problems among conditions. What follows from another problem is left out: a listener that is not
+/// accepted is not programmed either.
+pub(super) fn problems(conditions: &[Condition]) -> Vec<&Condition> {
+    let mut problems: Vec<&Condition> = conditions.iter().filter(|it| it.is_problem()).collect();
+    if problems.iter().any(|it| it.kind != "Programmed") {
+        problems.retain(|it| it.kind != "Programmed");
+    }
+    problems
+}
+
+/// `ok`, or the problems in short.
+pub(super) fn summary(conditions: &[Condition]) -> String {
+    let problems = problems(conditions).into_iter().map(Condition::summary);
+    let problems: Vec<String> = problems.collect();
+    match (conditions, problems.as_slice()) {
+        ([], _) => "no status".to_owned(),
+        (_, []) => "ok".to_owned(),
+        (_, problems) => problems.join(", "),
+    }
+}
+
+/// A reference to a Gateway or ListenerSet, from the object that has it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ParentRef {
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: String,
+    pub(super) section_name: Option<String>,
+    pub(super) port: Option<u16>,
+}
+
+impl ParentRef {
+    /// `Gateway/namespace/name`, for a reference of an object in the namespace.
+    pub(super) fn key(&self, namespace: &str) -> String {
+        let kind = self.kind.as_deref().unwrap_or("Gateway");
+        let namespace = self.namespace.as_deref().unwrap_or(namespace);
+        format!("{kind}/{namespace}/{}", self.name)
+    }
+
+    fn is_same(&self, other: &Self, namespace: &str) -> bool {
+        let (own, others) = (self.key(namespace), other.key(namespace));
+        own == others && self.section_name == other.section_name && self.port == other.port
+    }
+}
+
+/// What a route or policy says of one of its parents or ancestors.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Verdict {
+    #[serde(alias = "ancestorRef")]
+    parent_ref: ParentRef,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// A Gateway's or ListenerSet's listener.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Listener {
+    pub(super) name: String,
+    pub(super) port: u16,
+    pub(super) protocol: String,
+    pub(super) hostname: Option<String>,
+}
+
+/// The status of a listener.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ListenerStatus {
+    pub(super) name: String,
+    pub(super) attached_routes: u32,
+    pub(super) conditions: Vec<Condition>,
+}
+
+/// An address of a Gateway.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Address {
+    pub(super) value: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    gateway_class_name: String,
+    listeners: Vec<Listener>,
+    parent_refs: Vec<ParentRef>,
+    parent_ref: Option<ParentRef>,
+    hostnames: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    addresses: Vec<Address>,
+    conditions: Vec<Condition>,
+    listeners: Vec<ListenerStatus>,
+    #[serde(alias = "ancestors")]
+    parents: Vec<Verdict>,
+}
+
+/// An object, as far as all kinds have the same form.
+#[derive(Debug, Default)]
+pub(super) struct Object {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) generation: i64,
+    spec: Spec,
+    status: Status,
+}
+
+impl Object {
+    /// Reads an object. What has another form than expected is left out.
+    pub(super) fn new(kind: &str, object: &DynamicObject) -> Self {
+        let part = |name: &str| object.data.get(name).cloned().unwrap_or(Value::Null);
+        Self {
+            kind: kind.to_owned(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+            generation: object.metadata.generation.unwrap_or_default(),
+            spec: serde_json::from_value(part("spec")).unwrap_or_default(),
+            status: serde_json::from_value(part("status")).unwrap_or_default(),
+        }
+    }
+
+    /// `Kind/namespace/name`.
+    pub(super) fn key(&self) -> String {
+        format!("{}/{}/{}", self.kind, self.namespace, self.name)
+    }
+
+    /// `Kind namespace/name`.
+    pub(super) fn title(&self) -> String {
+        format!("{} {}/{}", self.kind, self.namespace, self.name)
+    }
+
+    pub(super) fn class(&self) -> &str {
+        &self.spec.gateway_class_name
+    }
+
+    pub(super) fn hostnames(&self) -> &[String] {
+        &self.spec.hostnames
+    }
+
+    pub(super) fn addresses(&self) -> &[Address] {
+        &self.status.addresses
+    }
+
+    pub(super) fn conditions(&self) -> &[Condition] {
+        &self.status.conditions
+    }
+
+    /// The listeners, each with its status where it has one.
+    pub(super) fn listeners(&self) -> impl Iterator<Item = (&Listener, Option<&ListenerStatus>)> {
+        self.spec.listeners.iter().map(|listener| {
+            let mut statuses = self.status.listeners.iter();
+            (listener, statuses.find(|it| it.name == listener.name))
+        })
+    }
+
+    /// The parents among those of these keys, each with the verdict of a controller where there is one.
+    pub(super) fn parents(&self, keys: &[String]) -> Vec<(&ParentRef, Option<&Verdict>)> {
+        let refs = self.spec.parent_refs.iter().chain(&self.spec.parent_ref);
+        let ours = refs.filter(|it| keys.contains(&it.key(&self.namespace)));
+        let verdict = |parent: &ParentRef| {
+            let mut verdicts = self.status.parents.iter();
+            verdicts.find(|it| it.parent_ref.is_same(parent, &self.namespace))
+        };
+        ours.map(|parent| (parent, verdict(parent))).collect()
+    }
+
+    /// What is said of ancestors of these keys.
+    pub(super) fn verdicts(&self, keys: &[String]) -> Vec<&Verdict> {
+        let verdicts = self.status.parents.iter();
+        let ours = verdicts.filter(|it| keys.contains(&it.parent_ref.key(&self.namespace)));
+        ours.collect()
+    }
+}

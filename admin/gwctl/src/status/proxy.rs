@@ -1,0 +1,135 @@
+//! What the proxies of a Gateway say of themselves.
+
+use std::time::Duration;
+
+use admin_types::dump::{Dump, Runtime};
+use anyhow::Result;
+use serde::Serialize;
+
+use crate::client::Client;
+use crate::cluster::PodState;
+use crate::source::{Source, decode};
+
+/// A proxy, or what should become one.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Proxy {
+    pub(super) pod: String,
+    pub(super) node: String,
+    /// The state of its pod.
+    pub(super) state: String,
+    pub(super) ready: bool,
+    /// None where it does not run or cannot be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) own: Option<Own>,
+    /// Why it cannot be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) silent: Option<String>,
+}
+
+/// What a proxy says of itself.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Own {
+    pub(super) version: String,
+    /// I/O driver: `io-uring` or `epoll`.
+    pub(super) driver: String,
+    /// Why the driver is not io_uring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) driver_reason: Option<String>,
+    /// What it waits for before it is ready.
+    pub(super) pending: Vec<String>,
+    /// Ports that it cannot listen on, and why.
+    pub(super) down: Vec<String>,
+    /// Whether it is connected to the controller, and for how long; its files, where it reads some.
+    pub(super) controller: String,
+    /// Why it is not connected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) disconnected: Option<String>,
+    /// What it has in force.
+    pub(super) configuration: String,
+    /// Objects that it refuses, and why.
+    pub(super) refused: Vec<String>,
+}
+
+/// Asks each of the pods that can be.
+pub(super) fn ask(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {
+    let mut proxies = Vec::new();
+    for pod in pods {
+        let mut proxy = Proxy {
+            pod: pod.name.clone(),
+            node: pod.node.clone(),
+            state: pod.state.clone(),
+            ready: pod.is_ready,
+            ..Proxy::default()
+        };
+        if pod.is_running {
+            let client = source.client_of(pod)?.limited(TIMEOUT);
+            match ask_one(&client) {
+                Ok(own) => proxy.own = Some(own),
+                Err(error) => proxy.silent = Some(format!("{error:#}")),
+            }
+        }
+        proxies.push(proxy);
+    }
+    proxies.sort_by(|a, b| a.pod.cmp(&b.pod));
+    Ok(proxies)
+}
+
+/// For the answer of one proxy: 5 s, so that a stuck one does not hold up the others.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+fn ask_one(client: &Client) -> Result<Own> {
+    Ok(of_dump(decode(
+        &client.get("/config_dump?type=runtime")?,
+        "the proxy",
+    )?))
+}
+
+pub(super) fn of_dump(dump: Dump) -> Own {
+    let runtime = dump.runtime.unwrap_or_default();
+    let source = dump.source;
+    let refused = source.types.iter().filter_map(|it| {
+        let why = it.refused.as_ref()?;
+        Some(format!("{}: {why}", it.kind))
+    });
+    let changed = source.changed_seconds_ago.map(|it| format!(" for {it}s"));
+    let changed = changed.unwrap_or_default();
+    let (controller, disconnected) = match source.connected {
+        None => ("none (reads files)".to_owned(), None),
+        Some(true) => (format!("connected{changed}"), None),
+        Some(false) => {
+            let why = source.failure.clone();
+            let why = why.unwrap_or_else(|| "it has not reached it yet".to_owned());
+            (format!("disconnected{changed}"), Some(why))
+        }
+    };
+    let configuration = match (source.age_seconds, source.restored) {
+        (None, _) => "none yet".to_owned(),
+        (Some(age), true) => format!("from its cache, {age}s ago"),
+        (Some(age), false) => format!("{}, {age}s ago", dump.version.configuration),
+    };
+    Own {
+        version: dump.version.gateway,
+        driver: driver(&runtime),
+        driver_reason: runtime.shards.iter().find_map(|it| it.reason.clone()),
+        down: runtime
+            .binds_down
+            .iter()
+            .map(|it| format!("{}: {}", it.address, it.reason))
+            .collect(),
+        pending: runtime.pending,
+        controller,
+        disconnected,
+        configuration,
+        refused: refused.collect(),
+    }
+}
+
+/// The driver of its shards, which may differ.
+fn driver(runtime: &Runtime) -> String {
+    let mut drivers: Vec<&str> = runtime.shards.iter().map(|it| it.driver.as_str()).collect();
+    drivers.sort_unstable();
+    drivers.dedup();
+    drivers.join(", ")
+}
