@@ -71,8 +71,12 @@ impl Source {
 
     /// Whether the command line names a source, or what to look for in the cluster.
     pub(crate) fn is_specified(&self, resource: Option<&Resource>) -> bool {
-        let is_cluster = matches!(self.origin, Origin::Cluster);
-        !is_cluster || resource.is_some() || self.args.names_cluster()
+        !self.is_cluster() || resource.is_some() || self.args.names_cluster()
+    }
+
+    /// Whether the source is a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.origin, Origin::Cluster)
     }
 
     /// The cluster.
@@ -80,7 +84,7 @@ impl Source {
     /// # Errors
     /// There is none, or another source is given.
     pub(crate) fn cluster(&self) -> Result<&Cluster> {
-        if !matches!(self.origin, Origin::Cluster) {
+        if !self.is_cluster() {
             bail!("this needs a cluster; leave out --local and --file");
         }
         if let Some(cluster) = self.cluster.get() {
@@ -143,7 +147,7 @@ impl Source {
             let client = self.client(resource)?;
             return Ok(vec![PodClient { pod: None, client }]);
         }
-        if !matches!(self.origin, Origin::Cluster) {
+        if !self.is_cluster() {
             bail!("--all-pods needs a cluster; leave out --local and --file");
         }
         let pods = self.found(resource)?.reachable(self.args.pod.as_deref())?;
@@ -192,8 +196,7 @@ impl Source {
         client: &Client,
         resource: Option<&Resource>,
     ) -> Result<Option<Vec<Bind>>> {
-        let is_cluster = matches!(self.origin, Origin::Cluster);
-        if !is_cluster && resource.is_none() && self.args.namespace.is_none() {
+        if !self.is_cluster() && resource.is_none() && self.args.namespace.is_none() {
             return Ok(None);
         }
         let mut binds = decode(&client.get("/config_dump?type=binds")?, "the gateway")?.binds;

@@ -41,12 +41,28 @@ pub(super) fn write(
     } else {
         translate_files(config)?
     };
+    if source.is_cluster() && !config.files.is_empty() {
+        for dump in [&mut loaded, &mut other] {
+            leave_out_assigned(dump);
+        }
+    }
     // An added or removed Gateway is present on one side only.
     if let Some(gateways) = source.gateways(loaded.binds.iter().chain(&other.binds), resource)? {
         loaded = restrict(loaded, &gateways);
         other = restrict(other, &gateways);
     }
     compare(&loaded, &other, out)
+}
+
+/// Leaves out what the cluster adds to manifests: times of creation, addresses, pods.
+fn leave_out_assigned(dump: &mut Dump) {
+    dump.workloads.clear();
+    for service in &mut dump.services {
+        service.vips.clear();
+    }
+    for route in &mut dump.routes {
+        route.order.created = 0;
+    }
 }
 
 /// Prints the differences.

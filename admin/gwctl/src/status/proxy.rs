@@ -32,7 +32,7 @@ pub(super) struct Proxy {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Own {
     pub(super) version: String,
-    /// I/O driver: `io-uring` or `epoll`.
+    /// I/O driver: `io_uring` or `epoll`.
     pub(super) driver: String,
     /// Why the driver is not io_uring.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,9 @@ pub(super) fn of_dump(dump: Dump) -> Own {
 
 /// The driver of its shards, which may differ.
 fn driver(runtime: &Runtime) -> String {
-    let mut drivers: Vec<&str> = runtime.shards.iter().map(|it| it.driver.as_str()).collect();
+    // The features of io_uring that are in use follow the name.
+    let name = |text: &'_ str| text.split(' ').next().unwrap_or_default().to_owned();
+    let mut drivers: Vec<String> = runtime.shards.iter().map(|it| name(&it.driver)).collect();
     drivers.sort_unstable();
     drivers.dedup();
     drivers.join(", ")

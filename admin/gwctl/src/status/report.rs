@@ -121,11 +121,14 @@ impl Report {
                 report.judge_listeners(set, Some(&set.title()));
             }
         }
+        let mut targets = parents.clone();
         for route in &findings.routes {
-            report.judge_route(route, &parents);
+            if report.judge_route(route, &parents) {
+                targets.push(route.key());
+            }
         }
         for policy in &findings.policies {
-            report.judge_policy(policy, &parents);
+            report.judge_policy(policy, &targets);
         }
         report.proxies = findings.proxies;
         report
@@ -235,8 +238,11 @@ impl Report {
         }
     }
 
-    fn judge_route(&mut self, route: &Object, parents: &[String]) {
-        for (parent, verdict) in route.parents(parents) {
+    /// Returns whether the route refers to one of the parents.
+    fn judge_route(&mut self, route: &Object, parents: &[String]) -> bool {
+        let references = route.parents(parents);
+        let is_ours = !references.is_empty();
+        for (parent, verdict) in references {
             let conditions = verdict.map_or(&[][..], |it| &it.conditions);
             let title = route.title();
             if conditions.is_empty() {
@@ -256,6 +262,7 @@ impl Report {
                 status: summary(conditions),
             });
         }
+        is_ours
     }
 
     fn judge_policy(&mut self, policy: &Object, parents: &[String]) {

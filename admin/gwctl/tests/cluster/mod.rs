@@ -167,6 +167,21 @@ fn a_gateway_is_found_by_every_name_it_has() {
 }
 
 #[test]
+fn a_diff_with_manifests_leaves_out_what_a_cluster_adds() {
+    let cluster = Cluster::start();
+    let file = &cluster.proxy.file;
+    let whole = std::fs::read_to_string(file).expect("our file");
+    let (before, after) = whole
+        .split_once("---\napiVersion: discovery")
+        .expect("slices");
+    let (_, after) = after.split_once("---\n").expect("more");
+    let manifests = file.with_file_name("manifests.yaml");
+    std::fs::write(&manifests, format!("{before}---\n{after}")).expect("a file");
+    let line = format!("config diff --config {}", manifests.display());
+    assert_eq!(cluster.stdout(&line), "no changes\n");
+}
+
+#[test]
 fn every_pod_of_a_gateway_can_be_asked() {
     let cluster = Cluster::start();
     let levels = cluster.stdout("log edge --all-pods --level warn");
