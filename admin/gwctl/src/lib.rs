@@ -27,6 +27,7 @@ mod source;
 mod status;
 mod table;
 mod tasks;
+mod tls;
 mod trace;
 mod version;
 

@@ -10,7 +10,6 @@ mod report;
 mod request;
 mod screen;
 mod sse;
-mod tls;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write};

@@ -10,10 +10,10 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
-use super::tls::Tls;
 use crate::args::TraceArgs;
 use crate::client::Client;
 use crate::server::{Server, Stream};
+use crate::tls::Tls;
 
 /// A request to a listener, identified by its `x-request-id`.
 pub(crate) struct TracedRequest {

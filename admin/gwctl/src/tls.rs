@@ -18,7 +18,7 @@ use crate::files::{self, FILE_BYTES};
 use crate::server::Stream;
 
 /// TLS client configuration for one server name.
-pub(super) struct Tls {
+pub(crate) struct Tls {
     connector: TlsConnector,
     name: ServerName<'static>,
 }
@@ -28,7 +28,7 @@ impl Tls {
     ///
     /// # Errors
     /// There are no CA certificates, or the host is not a valid server name.
-    pub(super) fn new(host: &str, args: &TraceArgs, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(host: &str, args: &TraceArgs, timeout: Duration) -> Result<Self> {
         let name = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(name.to_owned());
         let provider = Arc::new(ring::default_provider());
@@ -55,10 +55,7 @@ impl Tls {
     ///
     /// # Errors
     /// The handshake fails, for example because the certificate is not trusted.
-    pub(super) async fn handshake(
-        &self,
-        stream: Box<dyn Stream>,
-    ) -> Result<TlsStream<Box<dyn Stream>>> {
+    pub(crate) async fn handshake<S: Stream>(&self, stream: S) -> Result<TlsStream<S>> {
         let connected = self.connector.connect(self.name.clone(), stream).await;
         connected.context(
             "the TLS handshake failed; is it an HTTPS listener? Trust its CA with --cacert FILE, or \
