@@ -1,6 +1,6 @@
 //! What requests are sent to.
 
-use xds::model::{BackendKey, ServiceKey, Target};
+use xds::model::{BackendKey, ObjectName, ServiceKey, Target};
 
 /// A service or a backend.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -10,6 +10,11 @@ pub(crate) enum Upstream {
 }
 
 impl Upstream {
+    /// What stands for everything in a namespace: no object has an empty name.
+    pub(crate) fn everything_in(namespace: &str) -> Self {
+        Self::Backend(BackendKey::new(&ObjectName::new(namespace, "")))
+    }
+
     /// What a target leads to, if it leads anywhere.
     pub(crate) fn of(target: &Target) -> Option<Self> {
         match target {

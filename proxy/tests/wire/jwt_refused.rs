@@ -115,4 +115,52 @@ on_both_drivers! {
             waits_for_readiness(&gateway, 200, "ready");
         }
     }
+
+    fn a_field_that_may_ask_for_tokens_is_not_ignored_with_a_warning(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let target = "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0}]";
+        let good = policy("v1alpha1", target, &signer);
+        let open = gateway_to(&origin, driver).argument("--unknown-fields=warn");
+        for slip in ["jwtt: {", "basicCredentials: {", "jwt: {realms: x, "] {
+            let document = good.replace("jwt: {", slip);
+            let gateway = open.clone().document(&document).start();
+            gateway.waits_for_log("it may say who is let in");
+            refuses_everyone(&gateway, &signer, slip);
+        }
+        // Others are.
+        let document = good.replace("jwt: {", "limitz: {}\n  jwt: {");
+        let gateway = open.document(&document).start();
+        gateway.waits_for_log("it has no effect");
+        let token = bearer(&signer.signs("key", &claims()));
+        let answer = super::jwt::asks(&mut gateway.client(), "/", &token);
+        assert_eq!(answer.status(), 200);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn a_second_policy_of_a_name_lets_nobody_in_to_its_targets(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let target = |rule: &str| format!(
+            "targetRefs: [{{group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-0, sectionName: {rule}}}]"
+        );
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{name: first, matches: [{path: {value: /first}}], backendRefs: [{@origin}]}")
+            .rule("{name: second, backendRefs: [{@origin}]}")
+            .document(&policy("v1alpha1", &target("first"), &signer))
+            .document(&policy("v1alpha1", &target("second"), &signer))
+            .start();
+        gateway.waits_for_log("until then its targets refuse every request");
+        let mut client = gateway.client();
+        let token = bearer(&signer.signs("key", &claims()));
+        for (path, lines, status) in [
+            ("/first", &[][..], 401),
+            ("/first", &token, 200),
+            ("/second", &[], 401),
+            ("/second", &token, 401),
+        ] {
+            let answer = super::jwt::asks(&mut client, path, lines);
+            assert_eq!(answer.status(), status, "{path}");
+        }
+        assert_eq!(origin.requests().len(), 1);
+    }
 }

@@ -59,6 +59,14 @@ fn over_http_2(driver: Driver, ca: &Authority, backend: SocketAddr) -> Gateway {
         .start()
 }
 
+/// A `BackendTLSPolicy` of this spec.
+fn tls_policy(spec: &str) -> String {
+    format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\n\
+         metadata: {{name: strict}}\nspec: {{{spec}}}"
+    )
+}
+
 /// How the head of a request to a backend begins.
 fn method_and_scheme(listener: &TcpListener, gateway: &Gateway) -> [u8; 2] {
     let mut client = gateway.client();
@@ -212,7 +220,7 @@ on_both_drivers! {
         };
         let gateway = trusting(&stranger);
         fails_with(&gateway, &origin, "upstream_tls");
-        gateway.waits_for_log("no TLS with an endpoint");
+        gateway.waits_for_log("upstream TLS handshake failed");
         trusting(&ca).client().gets("/").expects(200);
         assert_eq!(origin.handshakes()[0].sni.as_deref(), Some("a.test"));
     }
@@ -298,5 +306,56 @@ on_both_drivers! {
         origin.now_replies(
             Reply::at_once().reads_the_body().sends("HTTP/1.1 200 OK\r\n\r\nall").closes());
         assert_eq!(gateway.client().gets("/").expects(200).text(), "all");
+    }
+
+    fn a_refused_policy_about_tls_keeps_plain_text_from_its_targets(driver) {
+        let origin = origin();
+        let open = gateway(driver).routes_to(&origin);
+        let good = "targetRefs: [{group: gateway-system.io, kind: Backend, name: origin}]";
+        let system = "validation: {wellKnownCACertificates: System, hostname: a.test}";
+        for spec in [
+            format!("{good}, validation: {{wellKnownCACertificates: System}}"),
+            format!("{good}, validation: {{hostname: a.test}}"),
+            format!("{good}, validtion: {{wellKnownCACertificates: System, hostname: a.test}}"),
+            format!("targetRefs: [{{kind: Backend, name: origin}}], {system}"),
+            format!("targetRefs: [{{group: gateway-system.io, kind: backend, name: origin, sectionName: 1}}], {system}"),
+            format!("targetRef: {{group: gateway-system.io, kind: Backend, name: origin}}, {system}"),
+            format!("targetRefs: [{{group: gateway-system.io, kind: Backend}}], {system}"),
+            system.to_owned(),
+        ] {
+            let policy = tls_policy(&spec);
+            let at_first = open.clone().document(&policy).start();
+            at_first.client().gets("/").expects(503);
+            let later = open.clone().start();
+            later.client().gets("/").expects(200);
+            later.reconfigure(&open.clone().document(&policy));
+            later.waits_for_applied(2);
+            later.client().gets("/").expects(503);
+            assert_eq!(origin.take().0.len(), 1, "{spec}");
+        }
+    }
+
+    fn a_second_policy_of_a_name_keeps_plain_text_from_its_targets(driver) {
+        let (first, second) = (origin(), origin());
+        let policy = |target: &str| {
+            tls_policy(&format!(
+                "targetRefs: [{{group: gateway-system.io, kind: Backend, name: {target}}}], \
+                 validation: {{wellKnownCACertificates: System, hostname: a.test}}"
+            ))
+        };
+        let gateway = gateway(driver)
+            .backend("first", &[first.address()])
+            .backend("second", &[second.address()])
+            .rule("{matches: [{path: {value: /first}}], backendRefs: [{@first}]}")
+            .rule("{backendRefs: [{@second}]}")
+            .document(&policy("first"))
+            .document(&policy("second"))
+            .start();
+        gateway.waits_for_log("until then nothing is sent to its targets");
+        for path in ["/first", "/second"] {
+            gateway.client().gets(path).expects(503);
+        }
+        // The first one was spoken to by TLS, which it does not know.
+        assert_eq!(second.requests().len(), 0);
     }
 }

@@ -194,6 +194,12 @@ impl BackendKey {
     pub fn new(object: &ObjectName) -> Self {
         Self(format!("Backend/{object}").into())
     }
+
+    /// The namespace of the object.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.0.split('/').nth(1).unwrap_or_default()
+    }
 }
 
 impl ServiceKey {
@@ -201,6 +207,12 @@ impl ServiceKey {
     #[must_use]
     pub fn new(object: &ObjectName) -> Self {
         Self(format!("Service/{object}").into())
+    }
+
+    /// The namespace of the object.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.0.split('/').nth(1).unwrap_or_default()
     }
 }
 
@@ -251,6 +263,7 @@ mod tests {
         let workload = WorkloadKey::new("Pod", &gateway, "fd00::1");
         assert_eq!(WorkloadKey::parse(workload.as_str()), Ok(workload));
         let service = ServiceKey::new(&gateway);
+        assert_eq!(service.namespace(), "infra");
         assert_eq!(ServiceKey::parse(service.as_str()), Ok(service));
         let backend = BackendKey::new(&gateway);
         assert_eq!(BackendKey::parse(backend.as_str()), Ok(backend));

@@ -20,7 +20,7 @@ use xds::model::ObjectName;
 /// whose text is known is not parsed again, and no text is kept.
 ///
 /// An object that is refused keeps its previous version in force (a rule about tokens that has none
-/// refuses everyone), and so does every object that a file no longer shows while a part of that file
+/// refuses everyone, and nothing is sent to the targets of a rule about TLS), and so does every object that a file no longer shows while a part of that file
 /// cannot be read. A file that is gone takes its objects with it.
 #[derive(Debug, Default)]
 pub struct Configuration {
@@ -93,10 +93,14 @@ impl Configuration {
         self.files.iter().any(File::is_readable)
     }
 
-    /// The objects in force: those that were admitted, and what stands in for refused ones.
-    pub fn in_force(&self) -> impl Iterator<Item = &Object> {
+    /// The objects in force: those that were admitted, and what stands in for refused ones, and for
+    /// further ones of a name.
+    pub fn in_force(&self) -> impl Iterator<Item = Object> {
         let objects = self.objects.iter();
-        objects.filter_map(|(_, standing)| standing.in_force()?.in_force())
+        objects.flat_map(|(_, standing)| {
+            let first = standing.in_force().and_then(Place::in_force).cloned();
+            first.into_iter().chain(standing.shadows())
+        })
     }
 
     /// The Gateways in force.

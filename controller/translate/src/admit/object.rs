@@ -14,7 +14,7 @@ use xds::model::ObjectName;
 /// What became of an object.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is of a kind that is not read here.
+    /// It is of a kind that is not used here.
     PassedOver {
         /// Such as `apps/v1 Deployment`.
         kind: String,
@@ -34,7 +34,7 @@ pub(super) enum Outcome {
 /// Reads one object.
 pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     let Value::Object(fields) = value else {
-        let text = "is no Kubernetes object: it must be a mapping with apiVersion and kind";
+        let text = "is not a Kubernetes object: expected a mapping with apiVersion and kind";
         return unidentified(&FieldPath::default(), Reason::NotAnObject, text.to_owned());
     };
     let (api_version, kind_name) = match (text(&fields, "apiVersion"), text(&fields, "kind")) {
@@ -113,7 +113,7 @@ fn judge(
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     for remark in &mut remarks {
-        unknown_fields.judge(remark);
+        unknown_fields.judge(kind, remark);
     }
     let refused = remarks
         .iter()
@@ -187,7 +187,7 @@ fn find(group: &str, name: &str) -> Found {
     match suggest::nearest(name, siblings).filter(|_| !UNREAD_KINDS.contains(&name)) {
         Some(near) => Found::Slip {
             field: "kind",
-            text: format!("`{name}` is no kind: did you mean `{near}`?"),
+            text: format!("`{name}` is not a known kind: did you mean `{near}`?"),
         },
         // It may be a newer policy, which says who is let in.
         None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => Found::Slip {
@@ -222,7 +222,7 @@ fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, 
             )]);
         }
         _ => {
-            let text = "is missing: it must be given (generateName has no meaning in a file)";
+            let text = "is required (generateName is not supported in a file)";
             return Err(vec![Remark::error(
                 &path.field("name"),
                 Reason::Required,
@@ -298,7 +298,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Whether a kind that is passed over belongs to Gateway API, so that its author counts on it.
+/// Whether a kind that is ignored belongs to Gateway API, so that its author counts on it.
 pub(super) fn is_gateway_kind(kind: &str) -> bool {
     kind.split_once('/')
         .is_some_and(|(group, rest)| group == GATEWAY_GROUP && !rest.ends_with(" GatewayClass"))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::file::{File, Place};
 use super::file_set::{FileChange, FileSet};
+use super::kinds;
 use crate::store::{Object, ObjectRef};
 use crate::translator::Event;
 
@@ -37,11 +38,34 @@ pub(super) struct Settled {
     pub(super) lost: BTreeSet<Arc<str>>,
 }
 
+/// What was in force of an object.
+struct Before {
+    place: Option<Place>,
+    shadows: Vec<Object>,
+}
+
+impl Settled {
+    /// Tells what became of the shadows of an object.
+    fn shadows(&mut self, old: &[Object], new: &[Object]) {
+        let gone = old.iter().map(Object::object_ref);
+        let gone = gone.filter(|name| new.iter().all(|it| it.object_ref() != *name));
+        self.events.extend(gone.map(Event::Delete));
+        let changed = new.iter().filter(|it| !old.contains(it));
+        self.events.extend(changed.cloned().map(Event::Upsert));
+    }
+}
+
 impl Standing {
     /// Where the version in force stands.
     pub(super) fn in_force(&self) -> Option<&Place> {
         let place = self.kept.as_ref().or(self.places.first())?;
         place.in_force().is_some().then_some(place)
+    }
+
+    /// What is in force beside it, of the other objects of its name.
+    pub(super) fn shadows(&self) -> impl Iterator<Item = Object> + '_ {
+        let others = self.places.iter().zip(1..).skip(1);
+        others.filter_map(|(place, number)| kinds::shadow(place.in_force()?, number))
     }
 
     /// The place that counts, and all others.
@@ -74,7 +98,7 @@ impl Objects {
     /// Takes changes of files in. What they do not touch is not looked at, but for the few objects
     /// that depend on several files.
     pub(super) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> Settled {
-        let mut touched: BTreeMap<ObjectRef, Option<Place>> = BTreeMap::new();
+        let mut touched: BTreeMap<ObjectRef, Before> = BTreeMap::new();
         for change in changes {
             let old = change.old.as_ref().into_iter().flat_map(File::places);
             for (reference, place) in old {
@@ -104,9 +128,13 @@ impl Objects {
     }
 
     /// Notes what was in force of an object before it is changed.
-    fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, Option<Place>>) {
+    fn touch(&self, reference: &ObjectRef, touched: &mut BTreeMap<ObjectRef, Before>) {
         if !touched.contains_key(reference) {
-            let before = self.get(reference).and_then(Standing::in_force).cloned();
+            let standing = self.get(reference);
+            let before = Before {
+                place: standing.and_then(Standing::in_force).cloned(),
+                shadows: standing.into_iter().flat_map(Standing::shadows).collect(),
+            };
             touched.insert(reference.clone(), before);
         }
     }
@@ -116,7 +144,10 @@ impl Objects {
     fn settle(
         &mut self,
         reference: &ObjectRef,
-        before: Option<Place>,
+        Before {
+            place: before,
+            shadows,
+        }: Before,
         files: &FileSet,
         settled: &mut Settled,
     ) {
@@ -133,6 +164,7 @@ impl Objects {
         settled
             .events
             .extend(event(reference, old, now.and_then(Place::in_force)));
+        settled.shadows(&shadows, &standing.shadows().collect::<Vec<_>>());
         let is_contested = standing.places.len() > 1;
         let is_stand_in = now.is_some_and(|place| place.object().is_none());
         let (is_kept, is_gone) = (standing.kept.is_some(), standing.places.is_empty());

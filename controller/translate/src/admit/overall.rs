@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::file::{File, Place};
 use super::file_set::FileSet;
 use super::finding::{Finding, Reason, Severity};
+use super::kinds;
 use super::object::is_gateway_kind;
 use super::objects::{Objects, Standing};
 use super::path::FieldPath;
@@ -38,14 +39,17 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
         return Vec::new();
     };
     let text = format!(
-        "is there twice: {}:{} has it too, and that one counts; remove or rename one",
+        "is defined twice: {}:{} defines it too and takes precedence; remove or rename one",
         first.file,
         first.line(&FieldPath::default())
     );
     let others = others.iter().map(|place| Finding {
         severity: Severity::Error,
         reason: Reason::Duplicate,
-        text: text.clone(),
+        text: match place.in_force().and_then(|it| kinds::shadow(it, 0)) {
+            Some(shadow) => format!("{text}; until then {}", closed(&shadow)),
+            None => text.clone(),
+        },
         ..at(place, reference)
     });
     others.collect()
@@ -64,7 +68,7 @@ fn unread(files: &FileSet) -> Vec<Finding> {
         let (severity, why) = if is_gateway_kind(kind) {
             (Severity::Warning, "is not supported by this version")
         } else {
-            (Severity::Info, "is not read here")
+            (Severity::Info, "is not used here")
         };
         let objects = if count == 1 {
             "1 object is"
@@ -78,7 +82,7 @@ fn unread(files: &FileSet) -> Vec<Finding> {
             object: None,
             field: None,
             reason: Reason::UnknownKind,
-            text: format!("{kind} {why}: {objects} passed over"),
+            text: format!("{kind} {why}: {objects} ignored"),
         }
     });
     findings.collect()
@@ -97,24 +101,29 @@ fn standing_in(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
 
 /// What a stand-in refuses.
 fn refuses(stand_in: &Object) -> String {
-    let unclear = match stand_in {
-        Object::TrafficPolicy(policy) => {
-            let targets = &policy.spec.target_refs;
-            targets.is_empty() || targets.iter().any(|target| target.name.is_empty())
-        }
-        _ => false,
+    let targets = match stand_in {
+        Object::TrafficPolicy(policy) => policy.spec.target_refs.as_slice(),
+        Object::BackendTlsPolicy(policy) => &policy.spec.target_refs,
+        _ => &[],
     };
-    if unclear {
+    let closed = closed(stand_in);
+    if targets.is_empty() || targets.iter().any(|target| target.name.is_empty()) {
         let namespace = &stand_in.metadata().namespace;
         format!(
             "is refused and has no previous version, and its targets cannot be told: until it is \
-             admitted, everything in namespace `{namespace}` refuses every request, unless it has \
-             a policy about tokens of its own"
+             admitted, they may be anything in namespace `{namespace}` that has no such policy of \
+             its own, and {closed}"
         )
     } else {
-        "is refused and has no previous version: its targets refuse every request until it is \
-         admitted"
-            .to_owned()
+        format!("is refused and has no previous version: until it is admitted, {closed}")
+    }
+}
+
+/// What becomes of the targets of a stand-in.
+fn closed(stand_in: &Object) -> &'static str {
+    match stand_in {
+        Object::BackendTlsPolicy(_) => "nothing is sent to its targets",
+        _ => "its targets refuse every request",
     }
 }
 

@@ -61,6 +61,15 @@ impl FieldPath {
         &self.0
     }
 
+    /// The names in it, without the indexes of lists.
+    pub(super) fn names(&self) -> Vec<&str> {
+        let names = self.0.iter().filter_map(|step| match step {
+            Step::Field(name) => Some(name.as_ref()),
+            Step::Item(_) => None,
+        });
+        names.collect()
+    }
+
     pub(super) fn is_root(&self) -> bool {
         self.0.is_empty()
     }

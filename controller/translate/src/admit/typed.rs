@@ -55,7 +55,7 @@ fn has_errors(remarks: &[Remark]) -> bool {
 }
 
 fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Remark> {
-    let plain = without_indexes(path);
+    let plain = path.names().join(".");
     let listed = |fields: &[&str]| {
         let covers = |field: &&str| {
             plain
@@ -86,22 +86,14 @@ fn unknown_field<T: Admissible>(path: &FieldPath, written: &Value) -> Option<Rem
         Step::Field(name) => suggest::hint(name, read.map(String::as_str).chain(unread)),
         Step::Item(_) => String::new(),
     };
-    let text = format!("there is no such field{hint}");
+    let text = format!("unknown field{hint}");
     Some(Remark::warning(path, Reason::UnknownField, text))
-}
-
-fn without_indexes(path: &FieldPath) -> String {
-    let names = path.steps().iter().filter_map(|step| match step {
-        Step::Field(name) => Some(name.as_ref()),
-        Step::Item(_) => None,
-    });
-    names.collect::<Vec<_>>().join(".")
 }
 
 /// Serde's words in ours.
 fn complaint<T: Admissible>(path: &FieldPath, value: &Value, error: &str) -> Remark {
     if let Some(field) = quoted(error, "missing field ") {
-        let text = "is missing: it must be given";
+        let text = "is required";
         return Remark::error(&path.field(field), Reason::Required, text);
     }
     if let Some(variant) = quoted(error, "unknown variant ").filter(|_| !T::SECRET) {

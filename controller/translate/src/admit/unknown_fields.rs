@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::finding::{Reason, Remark, Severity};
+use super::kinds::Kind;
 
 /// What becomes of an object with a field that its kind does not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -11,7 +12,8 @@ pub enum UnknownFields {
     /// The object is refused, as `kubectl apply` does: the field is most likely misspelled.
     #[default]
     Refuse,
-    /// The field is ignored with a warning: for objects written for newer definitions than ours.
+    /// The field is ignored with a warning: for objects written for newer definitions than ours. Not
+    /// so one that may say who is let in: that is refused.
     Warn,
 }
 
@@ -19,17 +21,25 @@ impl UnknownFields {
     /// How the choices are written.
     pub const NAMES: [&str; 2] = ["refuse", "warn"];
 
-    /// Completes the remark on an unknown field.
-    pub(super) fn judge(self, remark: &mut Remark) {
+    /// Completes the remark on an unknown field of an object of this kind. One that may say who is let
+    /// in is not ignored: the object would let in more than it was meant to.
+    pub(super) fn judge(self, kind: &Kind, remark: &mut Remark) {
         if remark.reason != Reason::UnknownField {
             return;
         }
         match self {
+            Self::Warn if !(kind.guards)(&remark.path.names()) => {
+                remark.text += ": it has no effect";
+            }
+            Self::Warn => {
+                remark.severity = Severity::Error;
+                remark.text += ", and it may say who is let in: correct or remove it, or update \
+                                the gateway";
+            }
             Self::Refuse => {
                 remark.severity = Severity::Error;
                 remark.text += ": correct or remove it";
             }
-            Self::Warn => remark.text += ": it has no effect",
         }
     }
 }

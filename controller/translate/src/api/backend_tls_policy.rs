@@ -30,8 +30,8 @@ pub struct BackendTlsPolicySpec {
     pub options: BTreeMap<String, String>,
 }
 
-/// How a backend's certificate is judged.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+/// How a backend's certificate is judged. The default is one that none fulfils.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendTlsValidation {
     /// Who vouches for it.

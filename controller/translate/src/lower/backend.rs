@@ -16,7 +16,6 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend_validation;
-use crate::upstream::Upstream;
 
 /// A `Backend` and what is found of it.
 #[derive(Debug, PartialEq)]
@@ -74,9 +73,8 @@ fn lower_noting(
 /// A `Backend` with what a policy asks of it, unless it says so itself.
 pub(crate) fn with_tls(reader: &Reader<'_>, backend: &Backend) -> Backend {
     let mut backend = backend.clone();
-    let upstream = Upstream::Backend(backend.key.clone());
     if backend.tls.is_none()
-        && let Some(tls) = reader.backend_tls(&upstream, None)
+        && let Some(tls) = reader.tls_of_backend(&backend.key)
     {
         backend.tls = Some(tls.clone());
         backend.protocol = match backend.protocol {

@@ -65,6 +65,13 @@ impl ResolvedBackendTls {
                 Err(problem) => missing.push(problem.under(field)),
             }
         }
+        if object.spec.target_refs.is_empty() {
+            targets.push(BackendTlsTarget {
+                upstream: Upstream::everything_in(namespace),
+                section: None,
+                field: "spec.targetRefs".to_owned(),
+            });
+        }
         Self {
             created: object.metadata.created(),
             tls: Arc::new(judged.tls),
@@ -88,11 +95,26 @@ pub(crate) fn conflicted(winner: &ObjectName, field: &str) -> Problem {
 impl<'a> Reader<'a> {
     /// What is asked of a port of a service. A policy of the port wins over one of the service.
     pub(crate) fn tls_of_port(&self, service: &ServiceKey, port: &str) -> Option<&'a BackendTls> {
-        let service = Upstream::Service(service.clone());
+        let upstream = Upstream::Service(service.clone());
         let named = Some(port).filter(|name| !name.is_empty());
         named
-            .and_then(|name| self.backend_tls(&service, Some(name)))
-            .or_else(|| self.backend_tls(&service, None))
+            .and_then(|name| self.backend_tls(&upstream, Some(name)))
+            .or_else(|| self.backend_tls(&upstream, None))
+            .or_else(|| self.tls_of_everything(service.namespace()))
+    }
+
+    /// What is asked of a `Backend` by a policy.
+    pub(crate) fn tls_of_backend(&self, backend: &BackendKey) -> Option<&'a BackendTls> {
+        let upstream = Upstream::Backend(backend.clone());
+        self.backend_tls(&upstream, None)
+            .or_else(|| self.tls_of_everything(backend.namespace()))
+    }
+
+    /// What is asked of whatever no policy aims at: more than nothing where a refused one may have
+    /// meant it. An API server lets none be that refused for its targets.
+    fn tls_of_everything(&self, namespace: &str) -> Option<&'a BackendTls> {
+        self.is_machine()
+            .then(|| self.backend_tls(&Upstream::everything_in(namespace), None))?
     }
 }
 

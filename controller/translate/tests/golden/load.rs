@@ -27,7 +27,7 @@ pub(crate) fn objects(text: &str) -> Vec<Object> {
     if text.lines().any(|line| line == "#! refused") {
         let mut configuration = Configuration::default();
         configuration.reload(&[source]);
-        return configuration.in_force().cloned().collect();
+        return configuration.in_force().collect();
     }
     let admitted = admit(&[source]);
     let mut errors = admitted.findings.iter();

@@ -21,7 +21,7 @@ fn reference(object: &str) -> ObjectRef {
 }
 
 fn ports(configuration: &Configuration) -> Vec<(String, u16)> {
-    let store: Store = configuration.in_force().cloned().collect();
+    let store: Store = configuration.in_force().collect();
     let services = store.services.values();
     let port = |service: &Service| service.spec.ports.first().map_or(0, |port| port.port.get());
     services
@@ -290,7 +290,7 @@ fn a_refused_rule_about_tokens_lets_nobody_in() {
     assert!(reload.changed());
     assert_eq!(reasons(&reload).last(), Some(&Reason::RefusesAll));
     let in_force = |configuration: &Configuration| {
-        let store: Store = configuration.in_force().cloned().collect();
+        let store: Store = configuration.in_force().collect();
         let policies = store.traffic_policies.values();
         let jwt = policies.filter_map(|it| it.spec.jwt.clone());
         jwt.map(|it| it.providers.len()).collect::<Vec<_>>()
@@ -309,6 +309,31 @@ fn a_refused_rule_about_tokens_lets_nobody_in() {
 
     assert!(load(&mut configuration, &[]).changed());
     assert_eq!(in_force(&configuration), [0; 0]);
+}
+
+#[test]
+fn a_second_policy_of_a_name_closes_its_targets_until_it_goes() {
+    let mut configuration = Configuration::default();
+    let good = "{providers: [{name: a, issuer: a, jwks: {remote: {url: \"https://a.test\"}}}]}";
+    let first = policy(good).replace("    - {kind: nonsense}\n", "");
+    let second = first.replace("name: shop", "name: other");
+    load(&mut configuration, &[("a.yaml", &first)]);
+    let files = [("a.yaml", &*first), ("b.yaml", &second)];
+    let reload = load(&mut configuration, &files);
+    assert_eq!(reasons(&reload), [Reason::Duplicate]);
+    let closed = "until then its targets refuse every request";
+    assert!(reload.findings[0].text.ends_with(closed));
+    let [Event::Upsert(shadow)] = &*reload.events else {
+        panic!("{:?}", reload.events)
+    };
+    assert_eq!(shadow.metadata().name, "tokens#2");
+    let in_force = configuration
+        .in_force()
+        .map(|it| it.metadata().name.clone());
+    assert_eq!(in_force.collect::<Vec<_>>(), ["tokens", "tokens#2"]);
+    assert!(!load(&mut configuration, &files).changed());
+    let gone = Event::Delete(shadow.object_ref());
+    assert_eq!(load(&mut configuration, &files[..1]).events, [gone]);
 }
 
 /// Any history of three files, with documents that are the same, changed, twice, refused or broken.
@@ -355,7 +380,7 @@ proptest! {
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
-            let in_force: Store = configuration.in_force().cloned().collect();
+            let in_force: Store = configuration.in_force().collect();
             prop_assert_eq!(&in_force, &store);
             let admitted = admit(&sources);
             for (object, location) in &admitted.objects {

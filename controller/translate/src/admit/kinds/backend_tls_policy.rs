@@ -1,16 +1,43 @@
 //! BackendTLSPolicy.
 
-use super::{Admissible, reference};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use xds::model::ObjectName;
+
+use super::presumed::{presumed_metadata, presumed_targets};
+use super::{Admissible, guarded, reference};
 use crate::admit::check::Check;
 use crate::admit::syntax;
 use crate::api::{
-    BackendTlsPolicy, BackendTlsValidation, PolicyTargetReference, SubjectAltName,
-    SubjectAltNameType,
+    Backend, BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, ObjectMeta,
+    PolicyTargetReference, Resource, Service, SubjectAltName, SubjectAltNameType,
 };
 
 impl Admissible for BackendTlsPolicy {
     const ALSO: &'static [&'static str] = &["v1alpha3"];
     const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
+
+    /// Nothing is sent to its targets until it is admitted: without it, they would get it in plain
+    /// text. Without targets that can be told, to nothing in the whole namespace.
+    fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
+        let spec = written.get("spec").and_then(Value::as_object);
+        let presumed = spec.map(presumed_targets).unwrap_or_default();
+        let mut targets: Vec<_> = presumed.iter().flat_map(whole_targets).collect();
+        if targets.iter().any(|target| target.name.is_empty()) {
+            targets.clear();
+        }
+        Some(unfulfillable(presumed_metadata(name, written), targets))
+    }
+
+    fn shadow(&self) -> Option<Self> {
+        let targets = self.spec.target_refs.clone();
+        Some(unfulfillable(self.metadata.clone(), targets))
+    }
+
+    fn guards(field: &[&str]) -> bool {
+        guarded(&["spec.validation"], field)
+    }
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
@@ -25,6 +52,40 @@ impl Admissible for BackendTlsPolicy {
             }
         });
     }
+}
+
+/// A policy that no backend fulfils.
+fn unfulfillable(
+    metadata: ObjectMeta,
+    target_refs: Vec<PolicyTargetReference>,
+) -> BackendTlsPolicy {
+    BackendTlsPolicy {
+        metadata,
+        spec: BackendTlsPolicySpec {
+            target_refs,
+            validation: BackendTlsValidation::default(),
+            options: BTreeMap::new(),
+        },
+    }
+}
+
+/// A target as a whole: its section may be the mistake. Where its kind cannot be told, both kinds.
+fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference> {
+    let kinds = [
+        (Service::GROUP, Service::KIND),
+        (Backend::GROUP, Backend::KIND),
+    ];
+    let meant = |kind: &str| presumed.kind.eq_ignore_ascii_case(kind);
+    let is_told = kinds.iter().any(|(_, kind)| meant(kind));
+    let kinds = kinds.into_iter();
+    let kinds = kinds.filter(|(_, kind)| !is_told || meant(kind));
+    let target = |(group, kind): (&str, &str)| PolicyTargetReference {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        name: presumed.name.clone(),
+        section_name: None,
+    };
+    kinds.map(target).collect()
 }
 
 fn targets(check: &mut Check, targets: &[PolicyTargetReference]) {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::gateway_tls::tls;
 use super::listener::{domain_prefixed, listeners, option_value, selector, values};
-use super::{Admissible, reference};
+use super::{Admissible, guarded, reference};
 use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
@@ -15,6 +15,10 @@ use crate::api::{
 
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
+
+    fn guards(field: &[&str]) -> bool {
+        guarded(&["spec.tls.frontend"], field)
+    }
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {

@@ -13,6 +13,7 @@ mod listener;
 mod listener_set;
 mod own;
 mod path_match;
+mod presumed;
 mod reference;
 mod reference_grant;
 mod route_rules;
@@ -26,6 +27,7 @@ use xds::model::ObjectName;
 use super::check::Check;
 use super::finding::Remark;
 use super::schema::Schema;
+use super::suggest;
 use super::typed;
 use crate::api::{
     Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute,
@@ -61,6 +63,18 @@ pub(crate) trait Admissible:
         None
     }
 
+    /// What holds beside another object of the same name, which counts: nothing, unless its absence
+    /// would let someone in.
+    fn shadow(&self) -> Option<Self> {
+        None
+    }
+
+    /// Whether an unknown field of this path, without the indexes of lists, may say who is let in or
+    /// believed. Then the object is refused, whatever becomes of other unknown fields.
+    fn guards(_field: &[&str]) -> bool {
+        false
+    }
+
     /// What the form of a name is.
     fn check_name(name: &str) -> Result<(), String> {
         super::syntax::subdomain(name)
@@ -80,6 +94,7 @@ pub(crate) struct Kind {
     pub(crate) check_name: fn(&str) -> Result<(), String>,
     pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
     pub(crate) stand_in: fn(&ObjectName, &Value) -> Option<Object>,
+    pub(crate) guards: fn(&[&str]) -> bool,
 }
 
 impl Kind {
@@ -93,6 +108,7 @@ impl Kind {
             check_name: T::check_name,
             read: typed::read::<T>,
             stand_in: |name, written| T::stand_in(name, written).map(Into::into),
+            guards: T::guards,
         }
     }
 
@@ -109,6 +125,41 @@ impl Kind {
     pub(crate) fn reads(&self, version: &str) -> bool {
         self.version == version || self.also.contains(&version)
     }
+}
+
+/// What holds of the object that is the `number`th of its name, under a name that no object can have.
+pub(super) fn shadow(object: &Object, number: usize) -> Option<Object> {
+    fn named<T: Admissible>(
+        object: &T,
+        number: usize,
+        name: fn(&mut T) -> &mut String,
+    ) -> Option<Object> {
+        let mut shadow = object.shadow()?;
+        let name = name(&mut shadow);
+        *name = format!("{name}#{number}");
+        Some(shadow.into())
+    }
+    match object {
+        Object::TrafficPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),
+        Object::BackendTlsPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),
+        _ => None,
+    }
+}
+
+/// Whether an unknown field lies within one of `fields`, or is likely a slip of one.
+fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
+    let Some((name, parents)) = unknown.split_last() else {
+        return false;
+    };
+    fields.iter().any(|field| {
+        let mut steps = field.split('.');
+        let is_inside = parents.iter().all(|parent| match steps.next() {
+            Some(step) => step == *parent,
+            None => true,
+        });
+        let slip_of = steps.next();
+        is_inside && slip_of.is_none_or(|step| suggest::nearest(name, [step]).is_some())
+    })
 }
 
 /// Every kind that is read.
@@ -131,3 +182,27 @@ pub(crate) static KINDS: [Kind; 17] = [
     Kind::of::<Backend>(),
     Kind::of::<TrafficPolicy>(),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::guarded;
+
+    #[test]
+    fn what_lies_within_a_guarded_field_or_is_a_slip_of_it_is_guarded() {
+        for (unknown, is_guarded) in [
+            ("spec.tls.frontend.default.validation.crl", true),
+            ("spec.tls.frontend.new", true),
+            ("spec.tls.fronted", true),
+            ("spec.tsl", true),
+            ("sepc", true),
+            ("spec.tls.new", false),
+            ("spec.hovering", false),
+            ("spec.listeners.tls.frontend", false),
+            ("metadata.tls", false),
+        ] {
+            let unknown: Vec<&str> = unknown.split('.').collect();
+            let found = guarded(&["spec.tls.frontend"], &unknown);
+            assert_eq!(found, is_guarded, "{unknown:?}");
+        }
+    }
+}

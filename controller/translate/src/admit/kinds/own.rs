@@ -1,25 +1,25 @@
 //! Our own kinds: their definitions say everything.
 
-use std::slice;
-
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
-use super::Admissible;
+use super::presumed::{presumed_metadata, presumed_targets};
+use super::{Admissible, guarded};
 use crate::admit::check::Check;
 use crate::admit::crd;
 use crate::admit::schema::Schema;
 use crate::admit::suggest;
-use crate::api::{
-    Backend, JwtProviderSpec, JwtSpec, ObjectMeta, PolicyTargetReference, TrafficPolicy,
-    TrafficPolicySpec,
-};
+use crate::api::{Backend, JwtProviderSpec, JwtSpec, TrafficPolicy, TrafficPolicySpec};
 use crate::jwks;
 use crate::lower::header_edit;
 
 impl Admissible for Backend {
     fn schema() -> Option<&'static Schema> {
         Some(&crd::BACKEND)
+    }
+
+    fn guards(field: &[&str]) -> bool {
+        guarded(&["spec.tls"], field)
     }
 
     fn check(&self, _: &mut Check) {}
@@ -38,20 +38,34 @@ impl Admissible for TrafficPolicy {
         if spec.is_some_and(|spec| !may_ask_for_tokens(spec)) {
             return None;
         }
-        let metadata = written.get("metadata").cloned().unwrap_or_default();
-        let metadata = serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
-            name: name.name.to_string(),
-            namespace: name.namespace.to_string(),
-            ..ObjectMeta::default()
-        });
         Some(Self {
-            metadata,
+            metadata: presumed_metadata(name, written),
             spec: TrafficPolicySpec {
                 target_refs: spec.map(presumed_targets).unwrap_or_default(),
                 jwt: Some(JwtSpec::default()),
                 ..TrafficPolicySpec::default()
             },
         })
+    }
+
+    fn shadow(&self) -> Option<Self> {
+        self.spec.jwt.as_ref()?;
+        Some(Self {
+            metadata: self.metadata.clone(),
+            spec: TrafficPolicySpec {
+                target_refs: self.spec.target_refs.clone(),
+                jwt: Some(JwtSpec::default()),
+                ..TrafficPolicySpec::default()
+            },
+        })
+    }
+
+    /// Also a field of a policy that may be a newer way to authenticate.
+    fn guards(field: &[&str]) -> bool {
+        match field {
+            ["spec", name] => may_mean_tokens(name),
+            _ => guarded(&["spec.jwt"], field),
+        }
     }
 
     /// What a definition has no words for.
@@ -67,44 +81,20 @@ impl Admissible for TrafficPolicy {
 
 /// Whether a spec has `jwt`, or a field that may be a slip of it or a newer way to authenticate.
 fn may_ask_for_tokens(spec: &Map<String, Value>) -> bool {
+    spec.keys().any(|name| may_mean_tokens(name))
+}
+
+/// Whether this is `jwt`, or nearer to it than to any other field, or near to none.
+fn may_mean_tokens(name: &str) -> bool {
     let known = serde_json::to_value(TrafficPolicySpec::default()).unwrap_or_default();
     let known: Vec<&str> = known
         .as_object()
         .into_iter()
         .flat_map(|fields| fields.keys().map(String::as_str))
         .collect();
-    let meant = |name: &String| suggest::nearest(name, known.iter().copied());
-    spec.keys()
-        .any(|name| meant(name).is_none_or(|meant| meant == JWT))
+    suggest::nearest(name, known).is_none_or(|meant| meant == JWT)
 }
 
-/// The targets of a refused policy, from `targetRefs` or what is spelled nearly so.
-fn presumed_targets(spec: &Map<String, Value>) -> Vec<PolicyTargetReference> {
-    let lists = spec.iter();
-    let lists = lists.filter(|(name, _)| suggest::nearest(name, [TARGETS]).is_some());
-    let items = lists.flat_map(|(_, value)| match value {
-        Value::Array(items) => items.as_slice(),
-        one => slice::from_ref(one),
-    });
-    items.map(presumed_target).collect()
-}
-
-/// Text in the place of whatever scalars were written.
-fn presumed_target(written: &Value) -> PolicyTargetReference {
-    let text = |field| match written.get(field)? {
-        Value::String(text) => Some(text.clone()),
-        scalar @ (Value::Number(_) | Value::Bool(_)) => Some(scalar.to_string()),
-        _ => None,
-    };
-    PolicyTargetReference {
-        group: text("group").unwrap_or_default(),
-        kind: text("kind").unwrap_or_default(),
-        name: text("name").unwrap_or_default(),
-        section_name: text("sectionName"),
-    }
-}
-
-const TARGETS: &str = "targetRefs";
 const JWT: &str = "jwt";
 
 fn provider(check: &mut Check, provider: &JwtProviderSpec) {

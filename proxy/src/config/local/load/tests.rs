@@ -70,7 +70,7 @@ impl Scene {
     /// What everything in force comes to, translated from scratch.
     fn translated_from_scratch(&self) -> Model {
         let configuration = &self.loader.configuration;
-        let store: Store = configuration.in_force().cloned().collect();
+        let store: Store = configuration.in_force().collect();
         let options = Options {
             port_offset: 8000,
             reserved_ports: BTreeSet::new(),

@@ -1,0 +1,47 @@
+//! What a refused policy most likely meant, for what holds in its place until it is admitted.
+
+use std::slice;
+
+use serde_json::{Map, Value};
+use xds::model::ObjectName;
+
+use crate::admit::suggest;
+use crate::api::{ObjectMeta, PolicyTargetReference};
+
+/// The metadata of a refused object; its name at least.
+pub(super) fn presumed_metadata(name: &ObjectName, written: &Value) -> ObjectMeta {
+    let metadata = written.get("metadata").cloned().unwrap_or_default();
+    serde_json::from_value(metadata).unwrap_or_else(|_| ObjectMeta {
+        name: name.name.to_string(),
+        namespace: name.namespace.to_string(),
+        ..ObjectMeta::default()
+    })
+}
+
+/// The targets of a refused policy, from `targetRefs` or what is spelled nearly so.
+pub(super) fn presumed_targets(spec: &Map<String, Value>) -> Vec<PolicyTargetReference> {
+    let lists = spec.iter();
+    let lists = lists.filter(|(name, _)| suggest::nearest(name, [TARGETS]).is_some());
+    let items = lists.flat_map(|(_, value)| match value {
+        Value::Array(items) => items.as_slice(),
+        one => slice::from_ref(one),
+    });
+    items.map(presumed_target).collect()
+}
+
+/// Text in the place of whatever scalars were written.
+fn presumed_target(written: &Value) -> PolicyTargetReference {
+    let text = |field| match written.get(field)? {
+        Value::String(text) => Some(text.clone()),
+        scalar @ (Value::Number(_) | Value::Bool(_)) => Some(scalar.to_string()),
+        _ => None,
+    };
+    PolicyTargetReference {
+        group: text("group").unwrap_or_default(),
+        kind: text("kind").unwrap_or_default(),
+        name: text("name").unwrap_or_default(),
+        section_name: text("sectionName"),
+    }
+}
+
+const TARGETS: &str = "targetRefs";
