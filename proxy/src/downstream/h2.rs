@@ -124,7 +124,7 @@ async fn shake_hands<'l, 'a>(
 /// Counts a connection that a client has brought to its end, if by what we may not let pass.
 fn note_error(shard: &Shard, client: &Client, link: &Link<'_>, error: &h2::Error) {
     let client = client.hop.address();
-    tracing::debug!(%client, %error, "an HTTP/2 connection broke off");
+    tracing::debug!(%client, %error, "an HTTP/2 connection failed");
     let errors = &shard.counters.http2_errors;
     match error.reason() {
         Some(reason) if error.is_library() => errors.count(reason.into()),
@@ -327,7 +327,7 @@ impl Served {
         let channel = Channel::H2(Box::new(Stream::accepted(body, respond)));
         let client = Client::of_stream(shard, channel, self.connection, self.bind);
         let mut scratch = proxy.scratch.take();
-        let mut buffer = shard.buffers.take();
+        let mut buffer = shard.buffers.without_memory();
         let received = &mut scratch.received;
         let taken = take_in(
             &parts,

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
+use crate::channel::Channel;
 use crate::channel::relay::{Reads, Relay, RelayError, Side};
 use crate::config::{Endpoint, Protocol};
 use crate::exchange::{After, Destination, Exchange, Matched, Record};
@@ -207,7 +208,10 @@ impl<'a> Attempt<'a> {
     ) -> Result<After, Ended> {
         exchange.write_head(self.drawn, &connection.stream)?;
         let shard = exchange.shard;
-        let mut buffer = shard.buffers.take_small();
+        let mut buffer = match connection.stream {
+            Channel::Socket(_) => shard.buffers.take_small(),
+            Channel::H2(_) => shard.buffers.without_memory(),
+        };
         let mut download = Download {
             attempt: self,
             connection: &connection,

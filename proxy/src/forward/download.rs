@@ -164,9 +164,7 @@ impl Download<'_, '_> {
             };
             let said = (response.status(), response.headers());
             take_in(said, follows, asked, &side.limits, side.out, side.response)?;
-            if self.buffer.room() < side.out.len() {
-                self.buffer.grow();
-            }
+            self.buffer.reserve(side.out.len());
             if !self.buffer.append(side.out) {
                 let kind = FailureKind::UpstreamGarbage;
                 return Err(Failure::because(kind, "head_too_large"));

@@ -60,7 +60,9 @@ impl Upload {
         let whole = first.done;
         let came_at_once = !first.payload.is_empty();
         let kept = match &rule.retry {
-            Some(retry) if retry.attempts > 0 && !whole => Kept::All(exchange.shard.buffers.take()),
+            Some(retry) if retry.attempts > 0 && !whole => {
+                Kept::All(exchange.shard.buffers.without_memory())
+            }
             _ => Kept::Unasked,
         };
         let outward = Outward::of(exchange.received.head.framing);
@@ -200,7 +202,10 @@ struct Taps<'a> {
 impl Tap for Taps<'_> {
     fn payload(&mut self, bytes: &[u8]) {
         let kept = match self.kept {
-            Kept::All(buffer) => buffer.append(bytes),
+            Kept::All(buffer) => {
+                buffer.reserve(bytes.len());
+                buffer.append(bytes)
+            }
             Kept::Unasked | Kept::Lost => bytes.is_empty(),
         };
         if !kept {

@@ -332,7 +332,8 @@ impl Stream {
     }
 
     /// Reads body bytes into the room behind the buffer's; 0 at the end. What was read before has
-    /// been sent on by now, so the peer may send as much again.
+    /// been sent on by now, so the peer may send as much again. While nothing comes, an empty buffer
+    /// has no memory: a stream that waits would hold 68 KiB.
     ///
     /// # Errors
     /// The peer broke off, or `ECANCELED`.
@@ -443,19 +444,9 @@ impl Body {
             // It fails where the stream is closed, and then no window matters any more.
             let _ = self.stream.flow_control().release_capacity(lent);
         }
-        while !self.done {
-            if buffer.room() <= self.left.len() {
-                buffer.grow();
-            }
-            if buffer.room() == 0 {
-                break;
-            }
-            let count = buffer.room().min(self.left.len());
-            if buffer.append(self.left.get(..count).unwrap_or_default()) {
-                self.left.advance(count);
-                self.lent = self.lent.saturating_add(count);
-            }
-            if !self.left.is_empty() {
+        loop {
+            self.hand_out(buffer);
+            if self.done || !self.left.is_empty() {
                 break;
             }
             match self.poll_next(context) {
@@ -466,10 +457,25 @@ impl Body {
                     self.reset = error.reason().filter(|_| error.is_remote());
                     return Poll::Ready(Err(broken(error)));
                 }
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => {
+                    buffer.release();
+                    return Poll::Pending;
+                }
             }
         }
         Poll::Ready(Ok(self.lent))
+    }
+
+    /// Moves what came to the reader's buffer, as far as there is room.
+    fn hand_out(&mut self, buffer: &mut Buffer) {
+        if buffer.room() < self.left.len() {
+            buffer.grow();
+        }
+        let count = buffer.room().min(self.left.len());
+        if buffer.append(self.left.get(..count).unwrap_or_default()) {
+            self.left.advance(count);
+            self.lent = self.lent.saturating_add(count);
+        }
     }
 
     /// Takes the next bytes, or the end.

@@ -4,10 +4,12 @@
 //! old one, so that a message is sent in one piece and its body is never copied.
 //!
 //! What is waited for is waited for in a small buffer, which grows when more comes than it holds:
-//! the large ones are few, and the processor's cache keeps them.
+//! the large ones are few, and the processor's cache keeps them. What needs no memory to be waited for,
+//! as the data of an HTTP/2 stream, is waited for without any. The pool counts what it has lent.
 
 #![expect(unsafe_code, reason = "buffers are lent to the kernel")]
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,8 +31,21 @@ pub struct Buffer {
     /// One past the last byte that was ever written: from the headroom's end up to here all of the
     /// memory is initialised.
     written: usize,
-    /// The pool that it was taken from.
-    pool: Option<Rc<BufferPool>>,
+    /// Where its memory is from, if it is a pool's.
+    loan: Option<Loan>,
+}
+
+/// Memory that a pool has lent, which counts until it comes back or is freed.
+struct Loan {
+    pool: Rc<BufferPool>,
+    bytes: usize,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        let lent = self.pool.lent.get();
+        self.pool.lent.set(lent.saturating_sub(self.bytes));
+    }
 }
 
 impl Default for Buffer {
@@ -41,7 +56,7 @@ impl Default for Buffer {
             start: 0,
             end: 0,
             written: 0,
-            pool: None,
+            loan: None,
         }
     }
 }
@@ -59,7 +74,7 @@ impl Buffer {
             start: BUFFER_HEADROOM_BYTES,
             end: BUFFER_HEADROOM_BYTES,
             written: BUFFER_HEADROOM_BYTES,
-            pool: None,
+            loan: None,
         }
     }
 
@@ -67,28 +82,49 @@ impl Buffer {
         self.memory.len() == BUFFER_HEADROOM_BYTES + SMALL_BUFFER_BYTES
     }
 
-    /// Becomes a large buffer with the same bytes, if it is a small one of a pool.
+    /// Becomes a large buffer with the same bytes, if it is a smaller one of a pool.
     pub fn grow(&mut self) {
-        if !self.is_small() {
-            return;
-        }
-        if let Some(pool) = self.pool.take() {
-            let mut large = pool.take();
-            let fits = large.append(self.filled());
-            debug_assert!(fits, "a large buffer has the room of a small one");
-            pool.put(std::mem::replace(self, large));
+        if self.is_small() || self.memory.is_empty() {
+            self.change_for(BufferPool::take);
         }
     }
 
     /// Becomes a small buffer, if it is a large one of a pool and has no bytes.
     pub fn shrink(&mut self) {
-        if self.is_small() || !self.is_empty() {
+        if !self.is_small() && self.is_empty() {
+            self.change_for(BufferPool::take_small);
+        }
+    }
+
+    /// Becomes one that has room for so many bytes, if there are such in its pool and it has not.
+    pub fn reserve(&mut self, bytes: usize) {
+        if self.room() >= bytes {
             return;
         }
-        if let Some(pool) = self.pool.take() {
-            let small = pool.take_small();
-            pool.put(std::mem::replace(self, small));
+        if self.memory.is_empty() && bytes <= SMALL_BUFFER_BYTES {
+            self.change_for(BufferPool::take_small);
+        } else {
+            self.grow();
         }
+    }
+
+    /// Gives its memory back to its pool, if it has no bytes.
+    pub fn release(&mut self) {
+        if self.is_empty() && !self.memory.is_empty() {
+            self.change_for(BufferPool::without_memory);
+        }
+    }
+
+    /// Becomes another buffer of its pool with the same bytes.
+    fn change_for(&mut self, take: impl FnOnce(&Rc<BufferPool>) -> Self) {
+        let Some(loan) = &self.loan else {
+            return;
+        };
+        let pool = Rc::clone(&loan.pool);
+        let mut other = take(&pool);
+        let fits = other.append(self.filled());
+        debug_assert!(fits, "no bytes are moved to a buffer with less room");
+        pool.put(std::mem::replace(self, other));
     }
 
     /// Bytes that were read and not consumed.
@@ -207,9 +243,9 @@ impl Buffer {
     }
 
     /// Sees to it that there is room behind what is left: moves that to the front where there is
-    /// little, or grows where there is none.
+    /// little, or grows where there is none. One without memory stays so.
     pub fn make_room(&mut self) {
-        if self.room() == 0 && self.start <= BUFFER_HEADROOM_BYTES {
+        if self.room() == 0 && self.is_small() && self.start <= BUFFER_HEADROOM_BYTES {
             self.grow();
         }
         if self.room() < self.memory.len() / 4 && self.start > BUFFER_HEADROOM_BYTES {
@@ -287,6 +323,8 @@ unsafe impl IoBuf for Outgoing {
 pub struct BufferPool {
     large: Shelf<Buffer>,
     small: Shelf<Buffer>,
+    /// Bytes of the buffers that are in use.
+    lent: Cell<usize>,
 }
 
 impl BufferPool {
@@ -294,27 +332,43 @@ impl BufferPool {
     #[must_use]
     pub fn take(self: &Rc<Self>) -> Buffer {
         let buffer = self.large.take().unwrap_or_else(Buffer::with_room);
-        self.own(buffer)
+        self.lend(buffer)
     }
 
     /// An empty buffer to wait in.
     #[must_use]
     pub fn take_small(self: &Rc<Self>) -> Buffer {
         let buffer = self.small.take();
-        self.own(buffer.unwrap_or_else(|| Buffer::of(SMALL_BUFFER_BYTES)))
+        self.lend(buffer.unwrap_or_else(|| Buffer::of(SMALL_BUFFER_BYTES)))
     }
 
-    fn own(self: &Rc<Self>, buffer: Buffer) -> Buffer {
+    /// A buffer that takes its memory when there are bytes for it, by [`Buffer::reserve`] or
+    /// [`Buffer::grow`].
+    #[must_use]
+    pub fn without_memory(self: &Rc<Self>) -> Buffer {
+        self.lend(Buffer::default())
+    }
+
+    fn lend(self: &Rc<Self>, buffer: Buffer) -> Buffer {
+        let bytes = buffer.memory.len();
+        self.lent.set(self.lent.get().saturating_add(bytes));
+        let pool = Rc::clone(self);
         Buffer {
-            pool: Some(Rc::clone(self)),
+            loan: Some(Loan { pool, bytes }),
             ..buffer
         }
+    }
+
+    /// Bytes of the buffers that are in use.
+    #[must_use]
+    pub fn lent(&self) -> usize {
+        self.lent.get()
     }
 
     /// Gives a buffer back; whatever is in it is forgotten.
     pub fn put(&self, mut buffer: Buffer) {
         buffer.clear();
-        buffer.pool = None;
+        buffer.loan = None;
         if buffer.is_small() {
             self.small.put(buffer);
         } else if buffer.room() > 0 {
@@ -328,7 +382,7 @@ impl BufferPool {
             return self.put(buffer);
         }
         buffer.clear();
-        buffer.pool = None;
+        buffer.loan = None;
         if let Some(mut buffer) = self.small.put_spare(buffer, SPARE_BUFFERS) {
             memory::discard(&mut buffer.memory);
         }
@@ -362,6 +416,36 @@ mod tests {
         buffer.consume(SMALL_BUFFER_BYTES);
         buffer.shrink();
         assert_eq!(buffer.room(), SMALL_BUFFER_BYTES);
+    }
+
+    #[test]
+    fn a_buffer_without_memory_takes_it_with_its_bytes_and_gives_it_back() {
+        let pool = Rc::new(BufferPool::default());
+        let mut buffer = pool.without_memory();
+        buffer.make_room();
+        assert_eq!((buffer.room(), pool.lent()), (0, 0));
+        buffer.reserve(1);
+        assert_eq!(buffer.room(), SMALL_BUFFER_BYTES);
+        assert!(buffer.append(b"x"));
+        buffer.release();
+        assert_eq!(buffer.filled(), b"x", "it has bytes");
+        buffer.reserve(SMALL_BUFFER_BYTES);
+        assert_eq!(buffer.filled(), b"x");
+        assert_eq!(buffer.room(), BUFFER_BYTES - 1);
+        buffer.clear();
+        buffer.release();
+        assert_eq!((buffer.room(), pool.lent()), (0, 0));
+    }
+
+    #[test]
+    fn a_pool_counts_what_it_has_lent_until_that_is_back_or_freed() {
+        let pool = Rc::new(BufferPool::default());
+        let (large, small) = (pool.take(), pool.take_small());
+        let headrooms = 2 * BUFFER_HEADROOM_BYTES;
+        assert_eq!(pool.lent(), headrooms + BUFFER_BYTES + SMALL_BUFFER_BYTES);
+        pool.put(small);
+        drop(large);
+        assert_eq!(pool.lent(), 0);
     }
 
     #[test]

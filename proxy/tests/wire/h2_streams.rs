@@ -1,15 +1,17 @@
 //! Streams and connections of HTTP/2, frame by frame: who is cancelled, refused, retried, held and
 //! drained.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use super::metrics::count;
 use crate::support::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, PING, Peer, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, before_frames, block, frame, get, post, request,
 };
 use crate::support::{
-    Driver, Gate, Gateway, Origin, Reply, Signal, gateway, ok, on_both_drivers, origin, pattern,
-    raw, status,
+    Driver, Gate, Gateway, Origin, PATIENCE, Reply, Signal, gateway, ok, on_both_drivers, origin,
+    pattern, raw, status,
 };
 
 const NO_ERROR: u32 = 0;
@@ -75,6 +77,20 @@ on_both_drivers! {
             server.sends(frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]));
             client.expects(200);
         }
+    }
+
+    fn streams_that_wait_for_their_bodies_hold_no_buffers(driver) {
+        let (listener, gateway) = before_frames_inspected(driver);
+        let mut client = Peer::client(gateway.address());
+        let streams = || (1..).step_by(2).take(100);
+        client.sends(streams().flat_map(post).collect::<Vec<_>>());
+        let mut server = Peer::server(&listener);
+        streams().for_each(|_| drop(server.next_of(HEADERS)));
+        waits_for_buffers_of_connections_alone(&gateway);
+        // Nor do those that wait for more of one.
+        client.sends(streams().flat_map(|stream| frame(DATA, 0, stream, b"x")).collect::<Vec<_>>());
+        streams().for_each(|_| assert_eq!(server.next_of(DATA).payload, b"x"));
+        waits_for_buffers_of_connections_alone(&gateway);
     }
 
     fn a_reset_cancels_the_work_upstream(driver) {
@@ -529,4 +545,27 @@ fn assert_two_goaways(peer: &mut Peer, last: u32) {
         (last, Some(NO_ERROR))
     );
     while peer.next().is_some() {}
+}
+
+/// As [`before_frames`], with metrics.
+fn before_frames_inspected(driver: Driver) -> (TcpListener, Gateway) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let gateway = gateway(driver)
+        .backend("origin", &[listener.local_addr().expect("bound")])
+        .speaks("origin", "H2C")
+        .rule("{backendRefs: [{@origin}]}")
+        .inspected();
+    (listener, gateway.start())
+}
+
+/// Waits until what is read and written of two connections is all that buffers hold.
+#[track_caller]
+fn waits_for_buffers_of_connections_alone(gateway: &Gateway) {
+    const LARGE: f64 = 68.0 * 1024.0;
+    let begun = Instant::now();
+    let held = || count(gateway, "gateway_shard_buffer_bytes", "");
+    while held() > 4.0 * LARGE {
+        assert!(begun.elapsed() < PATIENCE, "{} bytes are held", held());
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
 }

@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use super::websocket::{FrameTracker, Receiver, going_away};
 use super::{End, Ended, Flow};
+use crate::channel::Channel;
 use crate::limits::{
     BYTES_PER_POLL, PARK_AFTER, SPLICE_AFTER, SPLICE_BYTES_PER_POLL, WEBSOCKET_CLOSE_TIMEOUT,
 };
@@ -296,7 +297,10 @@ impl<'a> Pump<'a> {
     /// or when the shard is drained, ends with `ECANCELED`.
     async fn fill(&self, buffer: &mut Buffer) -> io::Result<usize> {
         if buffer.room() == 0 {
-            *buffer = self.shard.buffers.take();
+            *buffer = match self.from.stream {
+                Channel::Socket(_) => self.shard.buffers.take(),
+                Channel::H2(_) => self.shard.buffers.without_memory(),
+            };
         }
         let (stream, deadline) = (self.from.stream, self.from.deadline);
         let handle = deadline.cancel_handle();
