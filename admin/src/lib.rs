@@ -9,6 +9,7 @@
 pub mod address;
 mod background;
 mod certificates;
+pub mod cgroup;
 mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;

@@ -162,6 +162,11 @@ pub const LATE_TICKS: u32 = 10;
 /// Share of the room for clients that the first two steps begin at: 80 % and 90 %. At 100 % nobody
 /// is accepted.
 pub const OVERLOAD_ROOM_PERCENT: [usize; 2] = [80, 90];
+/// Share of the memory limit in use that each step of the ladder begins at: 80, 85, 90 and 95 %.
+pub const OVERLOAD_MEMORY_PERCENT: [usize; 4] = [80, 85, 90, 95];
+/// Between two looks at how much memory is in use: 100 ms. A read costs some 30 µs, and in that time a
+/// shard does not come to use a tenth of any sensible limit.
+pub const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// For how long requests are refused after an endpoint's connection found no descriptor: 1 s.
 pub const OVERLOAD_SHORTAGE: Duration = Duration::from_secs(1);
 /// Between two requests of a client's connection under overload: 2 s at most.
@@ -417,6 +422,18 @@ pub const JWKS_RETRY_MAX: Duration = MINUTE;
 /// verified, and an issuer that is away holds nothing up.
 pub const JWKS_FIRST_WAIT: Duration = Duration::from_secs(2);
 
+// Routes.
+
+/// Hosts and paths of a part of a router: 32 on average, what a change of one route compiles again, and
+/// some 10 µs.
+pub const ROUTER_PLACES_PER_PART: usize = 32;
+/// Parts of a router, at most: 1024, whose pointers a change copies. With more than 32 768 hosts and
+/// paths, parts get larger.
+pub const ROUTER_PARTS: usize = 1024;
+/// Regular expressions of a listener that a shard keeps working memory for: 4096; with more, it forgets
+/// all and begins anew.
+pub const REGEX_CACHES: usize = 4096;
+
 // Observation.
 
 /// Bytes of an access log chunk handed to the writer: 16 KiB, some eighty lines.
@@ -445,6 +462,9 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 
 // Configuration.
 
+/// Changes of a configuration that are applied at once, from which on the allocator gives memory back
+/// after them: 256, so that what a large load has needed does not stay with the process.
+pub const TRIM_AFTER_CHANGES: usize = 256;
 /// Quiet after a change of a file before it is read: 10 ms, so that files written together are read
 /// together.
 pub const CHANGE_QUIET: Duration = Duration::from_millis(10);

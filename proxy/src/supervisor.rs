@@ -6,6 +6,8 @@
     reason = "it runs on the main thread, and talks to shards by their inboxes"
 )]
 
+mod drain;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -15,15 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam::channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use tracing::{error, info, warn};
 use xds::model::Transport;
 
 use crate::config::Published;
-use crate::limits::{
-    DRAIN_LOOK, HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT, STOP_PATIENCE,
-};
+use crate::limits::{HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT};
 use crate::machine::driver::{DriverChoice, DriverReport};
+use crate::machine::memory::{MemoryUse, MemoryWatch};
 use crate::machine::sockets::Listening;
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::{LogQueue, LogSink};
@@ -76,6 +77,7 @@ struct Inner {
     events: Sender<Event>,
     counters: Vec<Arc<ShardCounters>>,
     draining: AtomicBool,
+    memory: Arc<MemoryUse>,
     peers: Arc<Peers>,
     state: Mutex<State>,
 }
@@ -126,6 +128,7 @@ impl Shards {
             published,
             log,
             draining: AtomicBool::new(false),
+            memory: Arc::default(),
             events: events.clone(),
             state: Mutex::new(state),
         }));
@@ -143,6 +146,7 @@ impl Shards {
         let shard = ShardOptions {
             id,
             descriptors: inner.plan.descriptors,
+            memory: Arc::clone(&inner.memory),
             published: Arc::clone(&inner.published),
             peers: Arc::clone(&inner.peers),
             counters: Arc::clone(&inner.counters[index]),
@@ -201,7 +205,7 @@ impl Shards {
         self.0.peers.set(id, None);
         warn!(
             shard = id,
-            "the shard ended; its connections are lost, starting it again"
+            "the shard ended; its connections are lost, restarting it"
         );
         // One that dies at once must not take a core with it.
         thread::sleep(SHARD_RESTART_PAUSE);
@@ -332,6 +336,12 @@ impl Shards {
         self.0.log.dropped_lines()
     }
 
+    /// What the process uses of its memory.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<MemoryUse> {
+        &self.0.memory
+    }
+
     /// Client connections open on all shards.
     #[must_use]
     pub fn clients(&self) -> u64 {
@@ -393,94 +403,15 @@ pub struct DrainPlan {
 
 /// Watches over the shards until an end is wanted, then brings it about.
 pub fn supervise(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan) {
+    let mut memory = MemoryWatch::new(Arc::clone(shards.memory()));
     loop {
-        match events.recv() {
+        match events.recv_timeout(memory.patience()) {
             Ok(Event::Ended(id)) => shards.restart(id),
-            Ok(Event::Stop(urgency)) => return drain(shards, events, plan, urgency),
-            Err(_) => return,
+            Ok(Event::Stop(urgency)) => {
+                return drain::run(shards, events, &mut memory, plan, urgency);
+            }
+            Err(RecvTimeoutError::Timeout) => memory.look(),
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
-}
-
-/// Lets what was begun come to its end. A second wish for an end is granted at once.
-fn drain(shards: &Shards, events: &Receiver<Event>, plan: DrainPlan, urgency: Urgency) {
-    shards.0.draining.store(true, Ordering::Relaxed);
-    let deadline = Instant::now() + plan.deadline;
-    let accept_until = match urgency {
-        Urgency::Graceful => Instant::now() + plan.accept.min(plan.deadline),
-        Urgency::Prompt => Instant::now(),
-    };
-    info!(
-        clients = shards.clients(),
-        "draining; connections are still accepted for a while"
-    );
-    if wait(shards, events, accept_until, || false) == Waited::Interrupted {
-        return abandon(shards);
-    }
-    shards.ask(|| Ask::Drain);
-    shards.stop_accepting();
-    match wait(shards, events, deadline, || shards.clients() == 0) {
-        Waited::Over => stop(shards, events),
-        Waited::Interrupted => abandon(shards),
-    }
-}
-
-/// Ends at once: whoever asked twice does not want to wait. The kernel resets what is open.
-fn abandon(shards: &Shards) {
-    warn!(
-        clients = shards.clients(),
-        "asked to end a second time; not waiting for what is left"
-    );
-}
-
-/// Ends the shards, and waits for them. One that is stuck is not waited for, nor is any once the end
-/// is asked for again: the kernel takes back what they hold.
-fn stop(shards: &Shards, events: &Receiver<Event>) {
-    match shards.clients() {
-        0 => info!("drained"),
-        left => warn!(
-            clients = left,
-            "the drain's deadline is over; resetting what is left"
-        ),
-    }
-    shards.ask(|| Ask::Stop);
-    let threads: Vec<_> = shards
-        .state()
-        .threads
-        .iter_mut()
-        .filter_map(Option::take)
-        .collect();
-    let until = Instant::now() + STOP_PATIENCE;
-    while !threads.iter().all(JoinHandle::is_finished) {
-        let look_again = Instant::now() + DRAIN_LOOK;
-        let asked = events.recv_deadline(look_again.min(until));
-        if matches!(asked, Ok(Event::Stop(_))) || Instant::now() >= until {
-            warn!("a shard does not end; leaving it to the kernel");
-            return;
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
-    Over,
-    Interrupted,
-}
-
-/// Waits until `until` or `done`; a shard that dies meanwhile is put back.
-fn wait(
-    shards: &Shards,
-    events: &Receiver<Event>,
-    until: Instant,
-    done: impl Fn() -> bool,
-) -> Waited {
-    while !done() && Instant::now() < until {
-        let look_again = (Instant::now() + DRAIN_LOOK).min(until);
-        match events.recv_deadline(look_again) {
-            Ok(Event::Stop(_)) => return Waited::Interrupted,
-            Ok(Event::Ended(id)) => shards.restart(id),
-            Err(_) => {}
-        }
-    }
-    Waited::Over
 }

@@ -104,6 +104,7 @@ impl Inspected {
             model: &told.model,
             source: &self.source(),
             binds_down: &binds_down,
+            memory: self.shards.memory(),
             dropped_log_lines: self.shards.dropped_log_lines(),
         };
         scrape.write(out);

@@ -15,7 +15,7 @@ use crate::limits::SHARD_SLICE;
 /// Older kernels take no notice. What forbids it, as a container's profile may, costs but that.
 pub(crate) fn wake_soon() {
     if let Err(error) = shorten_turns(SHARD_SLICE) {
-        tracing::debug!(%error, "the shard's thread has turns as long as any other's");
+        tracing::debug!(%error, "cannot shorten the scheduling slice of the shard's thread");
     }
 }
 

@@ -56,6 +56,7 @@ mod tests {
     use crate::names::Cause;
     use crate::observe::handshakes::HandshakeFailure;
     use crate::observe::proxy_headers::ProxyHeaderFailure;
+    use crate::observe::shed::ShedCause;
     use crate::policy::jwt::Refusal;
     use crate::tls::UpstreamTlsFailure;
     use crate::tls::session::Fault;
@@ -85,6 +86,7 @@ mod tests {
         each_has_its_own_counter_and_name::<Fault>();
         each_has_its_own_counter_and_name::<ProxyHeaderFailure>();
         each_has_its_own_counter_and_name::<Refusal>();
+        each_has_its_own_counter_and_name::<ShedCause>();
         each_has_its_own_counter_and_name::<UpstreamTlsFailure>();
     }
 }

@@ -15,6 +15,7 @@ use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
 use super::proxy_headers::ProxyHeaderFailure;
 use super::series::SeriesTable;
+use super::shed::ShedCause;
 use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
@@ -353,7 +354,9 @@ pub struct ShardCounters {
     /// HTTP/2 connections of clients that the `h2` crate ended.
     pub http2_errors: Http2Errors,
     /// Requests refused under overload.
-    pub shed: Counter,
+    pub shed: ByCause<ShedCause>,
+    /// Bytes of the buffers in use.
+    pub buffers: Gauge,
     /// Accepts that failed.
     pub accept_errors: Counter,
     /// Times that accepting paused, for want of descriptors or by overload.

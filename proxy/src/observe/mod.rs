@@ -12,4 +12,5 @@ pub mod panics;
 pub mod program_log;
 pub mod proxy_headers;
 pub mod series;
+pub mod shed;
 pub mod thread_clock;

@@ -107,6 +107,9 @@ async fn housekeeping(server: Rc<Server>) {
         since_trim += 1;
         if since_trim >= TRIM_TICKS {
             since_trim = 0;
+            if shard.is_short_of_memory() {
+                server.trim_memory();
+            }
             shard.give_memory_back();
         }
         due = due.max(now.checked_sub(WHEEL_TICK).unwrap_or(now));
@@ -137,7 +140,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     address,
                 } => {
                     if let Err(error) = accept::adopt(&server.downstream, bind, socket, address) {
-                        tracing::warn!(shard = shard.id, %error, "lost a connection on its way");
+                        tracing::warn!(shard = shard.id, %error, "cannot take over a connection from another shard");
                     }
                 }
                 Ask::Unlisten { bind } => {

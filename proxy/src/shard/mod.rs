@@ -35,10 +35,12 @@ use crate::config::{Published, Snapshot};
 use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
 use crate::machine::driver::Waits;
+use crate::machine::memory::MemoryUse;
 use crate::memory::{self, BufferPool};
 use crate::net::Pipes;
 use crate::observe::counters::ShardCounters;
 use crate::observe::log_writer::LogSink;
+use crate::observe::shed::ShedCause;
 
 use self::deadline::Armed;
 use self::drain::Draining;
@@ -90,6 +92,10 @@ pub(crate) struct Shard {
     tick: Cell<Tick>,
     /// What presses it.
     overload: RefCell<Overload>,
+    /// What the process uses of its memory.
+    memory: Arc<MemoryUse>,
+    /// Bytes that its buffers may come to.
+    buffer_bytes: Cell<usize>,
     /// Sockets that it may have.
     descriptors: usize,
     /// Clients that there is room for, in the configuration in force.
@@ -121,6 +127,8 @@ impl Shard {
             started: Cell::new(Instant::now()),
             tick: Cell::default(),
             overload: RefCell::default(),
+            memory: options.memory,
+            buffer_bytes: Cell::new(usize::MAX),
             descriptors: options.descriptors as usize,
             room: Cell::new(options.descriptors as usize),
             freed: Cell::new(0),
@@ -149,7 +157,7 @@ impl Shard {
                 peer = whose,
                 %address,
                 cause = abuse.reason(),
-                "ended an HTTP/2 connection: its peer does this too often"
+                "closed an HTTP/2 connection: its peer sent too many of these"
             );
         }
     }
@@ -170,9 +178,14 @@ impl Shard {
         self.freed.set(self.freed.get() + trimmed);
     }
 
+    /// Whether memory is to be given back as soon as it is free.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.overload.borrow().is_short_of_memory()
+    }
+
     /// Gives back to the system what connections that went idle have freed, where they are many.
     pub(crate) fn give_memory_back(&self) {
-        if self.freed.get() > TRIM_AFTER {
+        if self.freed.get() > TRIM_AFTER || self.is_short_of_memory() {
             self.freed.set(0);
             memory::trim();
         }
@@ -226,9 +239,14 @@ impl Shard {
 
     /// Whether a request is refused, so that others can be served; counts it.
     pub(crate) fn sheds(&self) -> bool {
-        let sheds = self.overload.borrow().sheds(self.now());
-        self.counters.shed.add(u64::from(sheds));
-        sheds
+        let mut cause = self.overload.borrow().sheds(self.now());
+        if self.buffers.lent() > self.buffer_bytes.get() {
+            cause = cause.or(Some(ShedCause::Buffers));
+        }
+        if let Some(cause) = cause {
+            self.counters.shed.count(cause);
+        }
+        cause.is_some()
     }
 
     /// How many clients there is room for.
@@ -253,7 +271,14 @@ impl Shard {
 
     /// Looks at how it is pressed, once a tick, which came so late.
     pub(crate) fn relieve(&self, lag: Duration) {
-        self.overload.borrow_mut().note_tick(lag);
+        {
+            let mut overload = self.overload.borrow_mut();
+            overload.note_tick(lag);
+            overload.note_memory(self.memory.percent());
+        }
+        let buffer_bytes = self.memory.for_buffers(self.peers.count());
+        self.buffer_bytes.set(buffer_bytes);
+        self.counters.buffers.set(self.buffers.lent() as u64);
         let snapshot = self.config.load();
         let reserved = snapshot.upstream_connections_per_shard as usize
             + snapshot.binds.iter().flatten().count() * BIND_DESCRIPTORS;

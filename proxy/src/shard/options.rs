@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::peers::Peers;
 use crate::config::Published;
+use crate::machine::memory::MemoryUse;
 use crate::observe::counters::ShardCounters;
 #[cfg(any(test, feature = "test-hooks"))]
 use crate::observe::log_writer::LogQueue;
@@ -15,6 +16,8 @@ pub struct ShardOptions {
     pub id: u16,
     /// Sockets it may have, of clients and of endpoints.
     pub descriptors: u32,
+    /// What the process uses of its memory.
+    pub memory: Arc<MemoryUse>,
     /// The published configuration.
     pub published: Published,
     /// It and the others.
@@ -33,6 +36,7 @@ impl ShardOptions {
             peers: Arc::new(Peers::new(&[])),
             id: 0,
             descriptors: 64,
+            memory: Arc::default(),
             published: Arc::default(),
             counters: Arc::default(),
             log: LogSink::new(LogQueue::new()),

@@ -1,13 +1,16 @@
 //! How hard pressed a shard is, and the ladder of what it does about it.
 //!
-//! Two things press a shard: clients that fill the room for connections, and an event loop that
-//! comes late to its ticks. Each step gives up a little more, so that a shard that can still serve
+//! Three things press a shard: clients that fill the room for connections, an event loop that comes
+//! late to its ticks, and a process that has nearly used up its memory. Each step gives up a little more, so that a shard that can still serve
 //! does, and one that cannot says so at once instead of letting everybody wait.
 
 use std::time::Duration;
 
 use super::wheel::Tick;
-use crate::limits::{LATE_TICKS, OVERLOAD_LAG, OVERLOAD_ROOM_PERCENT, OVERLOAD_SHORTAGE};
+use crate::limits::{
+    LATE_TICKS, OVERLOAD_LAG, OVERLOAD_MEMORY_PERCENT, OVERLOAD_ROOM_PERCENT, OVERLOAD_SHORTAGE,
+};
+use crate::observe::shed::ShedCause;
 
 /// A step of the ladder; each one does what those before it do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,21 +28,32 @@ pub(crate) enum Pressure {
     Pause,
 }
 
-/// Where a step is reached: lag of the event loop, and share of the room for clients.
-const STEPS: [(Pressure, Duration, Option<usize>); 4] = [
-    (
-        Pressure::CloseSoon,
-        OVERLOAD_LAG[0],
-        Some(OVERLOAD_ROOM_PERCENT[0]),
-    ),
-    (
-        Pressure::CloseIdle,
-        OVERLOAD_LAG[1],
-        Some(OVERLOAD_ROOM_PERCENT[1]),
-    ),
-    (Pressure::Shed, OVERLOAD_LAG[2], None),
-    (Pressure::Pause, OVERLOAD_LAG[3], Some(100)),
+/// Where a step is reached.
+struct Step {
+    pressure: Pressure,
+    /// How late the event loop comes.
+    lag: Duration,
+    /// Share of the room for clients that is taken.
+    room_percent: Option<usize>,
+    /// Share of the memory limit that is in use.
+    memory_percent: usize,
+}
+
+const STEPS: [Step; 4] = [
+    step(Pressure::CloseSoon, 0, Some(OVERLOAD_ROOM_PERCENT[0])),
+    step(Pressure::CloseIdle, 1, Some(OVERLOAD_ROOM_PERCENT[1])),
+    step(Pressure::Shed, 2, None),
+    step(Pressure::Pause, 3, Some(100)),
 ];
+
+const fn step(pressure: Pressure, nth: usize, room_percent: Option<usize>) -> Step {
+    Step {
+        pressure,
+        lag: OVERLOAD_LAG[nth],
+        room_percent,
+        memory_percent: OVERLOAD_MEMORY_PERCENT[nth],
+    }
+}
 
 /// What presses a shard.
 #[derive(Debug, Default)]
@@ -48,6 +62,8 @@ pub(crate) struct Overload {
     late: [u32; STEPS.len()],
     /// The step that this comes to.
     lag: Pressure,
+    /// The step that the memory in use comes to.
+    memory: Pressure,
     /// When the kernel last had no descriptor for a connection to an endpoint.
     short: Option<Tick>,
 }
@@ -55,8 +71,8 @@ pub(crate) struct Overload {
 impl Overload {
     /// Takes note of how late a tick came. One late tick means nothing: others may run on the core.
     pub(crate) fn note_tick(&mut self, lag: Duration) {
-        for (late, (_, least, _)) in self.late.iter_mut().zip(STEPS) {
-            *late = if lag >= least {
+        for (late, step) in self.late.iter_mut().zip(&STEPS) {
+            *late = if lag >= step.lag {
                 late.saturating_add(1)
             } else {
                 0
@@ -64,7 +80,19 @@ impl Overload {
         }
         let mut steps = STEPS.iter().zip(self.late).rev();
         let reached = steps.find(|(_, late)| *late >= LATE_TICKS);
-        self.lag = reached.map_or(Pressure::Low, |((step, ..), _)| *step);
+        self.lag = reached.map_or(Pressure::Low, |(step, _)| step.pressure);
+    }
+
+    /// Takes note of how much of the memory limit is in use.
+    pub(crate) fn note_memory(&mut self, percent: usize) {
+        let mut steps = STEPS.iter().rev();
+        let reached = steps.find(|step| percent >= step.memory_percent);
+        self.memory = reached.map_or(Pressure::Low, |step| step.pressure);
+    }
+
+    /// Whether memory is to be given back as soon as it is free.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        self.memory > Pressure::Low
     }
 
     /// Takes note that there was no descriptor.
@@ -80,21 +108,32 @@ impl Overload {
         if !full(OVERLOAD_ROOM_PERCENT[0]) {
             return strain;
         }
-        let mut steps = STEPS.into_iter().rev();
-        let by_room = steps.find(|(_, _, percent)| percent.is_some_and(full));
-        by_room.map_or(strain, |(step, ..)| step.max(strain))
+        let mut steps = STEPS.iter().rev();
+        let by_room = steps.find(|step| step.room_percent.is_some_and(full));
+        by_room.map_or(strain, |step| step.pressure.max(strain))
     }
 
-    /// Whether requests are refused. A room that is full is no reason: that makes no room in it.
-    pub(crate) fn sheds(&self, now: Tick) -> bool {
-        self.strain(now) >= Pressure::Shed
+    /// Why requests are refused, if they are. A room that is full is no reason: that makes no room in
+    /// it.
+    pub(crate) fn sheds(&self, now: Tick) -> Option<ShedCause> {
+        if self.strain(now) < Pressure::Shed {
+            return None;
+        }
+        Some(if self.memory >= Pressure::Shed {
+            ShedCause::Memory
+        } else if self.lag >= Pressure::Shed {
+            ShedCause::Late
+        } else {
+            ShedCause::Descriptors
+        })
     }
 
     /// The step that is reached however many clients there are.
     fn strain(&self, now: Tick) -> Pressure {
+        let strain = self.lag.max(self.memory);
         match self.short {
-            Some(short) if now < short.after(OVERLOAD_SHORTAGE) => self.lag.max(Pressure::Shed),
-            _ => self.lag,
+            Some(short) if now < short.after(OVERLOAD_SHORTAGE) => strain.max(Pressure::Shed),
+            _ => strain,
         }
     }
 }
@@ -103,8 +142,9 @@ impl Overload {
 mod tests {
     use std::time::Duration;
 
-    use super::{Overload, Pressure, STEPS};
+    use super::{Overload, Pressure, STEPS, Step};
     use crate::limits::{LATE_TICKS, OVERLOAD_SHORTAGE};
+    use crate::observe::shed::ShedCause;
     use crate::shard::wheel::Tick;
 
     fn late(lag: Duration, ticks: u32) -> Overload {
@@ -116,7 +156,8 @@ mod tests {
     #[test]
     fn steps_come_one_after_the_other() {
         for [lower, higher] in STEPS.array_windows() {
-            assert!(lower.0 < higher.0 && lower.1 < higher.1, "{higher:?}");
+            assert!(lower.pressure < higher.pressure && lower.lag < higher.lag);
+            assert!(lower.memory_percent < higher.memory_percent);
         }
     }
 
@@ -141,15 +182,18 @@ mod tests {
 
     #[test]
     fn a_loop_that_is_late_tick_after_tick_climbs_the_ladder() {
-        for (step, lag, _) in STEPS {
+        for Step { pressure, lag, .. } in STEPS {
             assert_eq!(
                 late(lag, LATE_TICKS).pressure(1, 1000, Tick::default()),
-                step
+                pressure
             );
             let hiccup = late(lag, LATE_TICKS - 1);
-            assert!(hiccup.pressure(1, 1000, Tick::default()) < step);
+            assert!(hiccup.pressure(1, 1000, Tick::default()) < pressure);
             let sheds = late(lag, LATE_TICKS).sheds(Tick::default());
-            assert_eq!(sheds, step >= Pressure::Shed);
+            assert_eq!(
+                sheds,
+                (pressure >= Pressure::Shed).then_some(ShedCause::Late)
+            );
         }
         let mut overload = late(Duration::from_secs(9), LATE_TICKS);
         overload.note_tick(Duration::ZERO);
@@ -160,8 +204,30 @@ mod tests {
     fn without_descriptors_requests_are_refused_for_a_while() {
         let mut overload = Overload::default();
         overload.note_shortage(Tick::default());
-        assert!(overload.sheds(Tick::default()));
+        assert_eq!(
+            overload.sheds(Tick::default()),
+            Some(ShedCause::Descriptors)
+        );
         let later = Tick::default().after(OVERLOAD_SHORTAGE);
-        assert!(!overload.sheds(later));
+        assert_eq!(overload.sheds(later), None);
+    }
+
+    #[test]
+    fn memory_that_runs_out_climbs_the_ladder() {
+        let mut overload = Overload::default();
+        for (percent, expected) in [
+            (79, Pressure::Low),
+            (80, Pressure::CloseSoon),
+            (89, Pressure::CloseIdle),
+            (90, Pressure::Shed),
+            (95, Pressure::Pause),
+            (110, Pressure::Pause),
+            (0, Pressure::Low),
+        ] {
+            overload.note_memory(percent);
+            assert_eq!(overload.pressure(1, 1000, Tick::default()), expected);
+            let sheds = (percent >= 90).then_some(ShedCause::Memory);
+            assert_eq!(overload.sheds(Tick::default()), sheds, "{percent}");
+        }
     }
 }

@@ -38,6 +38,11 @@ impl Peers {
         Self(counters.iter().map(peer).collect())
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// A shard has started, or ended.
     pub fn set(&self, shard: u16, inbox: Option<Inbox>) {
         if let Some(peer) = self.0.get(usize::from(shard)) {

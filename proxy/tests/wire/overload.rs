@@ -1,8 +1,10 @@
 //! A gateway that has too many clients gives up a little more with each of them, in order.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use super::metrics::waits_for_count;
+use super::metrics::{count, waits_for_count};
+use crate::support::frames::{HEADERS, Peer, get};
 use crate::support::{
     Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, PATIENCE, Reply, gateway,
     on_both_drivers, origin,
@@ -42,6 +44,43 @@ pub(super) fn until(
         }
         assert!(begun.elapsed() < PATIENCE * 6, "only {response}");
     }
+}
+
+/// A memory cgroup that a test writes.
+struct Cgroup(tempfile::TempDir);
+
+impl Cgroup {
+    fn new(limit: usize) -> Self {
+        let cgroup = Self(tempfile::tempdir().expect("a folder"));
+        cgroup.writes("memory.max", limit);
+        cgroup.uses(0);
+        cgroup
+    }
+
+    /// So much is in use, beside files.
+    fn uses(&self, bytes: usize) {
+        const FILES: usize = 1 << 30;
+        self.writes(
+            "memory.stat",
+            format!("file {FILES}\ninactive_file {FILES}"),
+        );
+        self.writes("memory.current", bytes + FILES);
+    }
+
+    /// In one step, as the kernel does.
+    fn writes(&self, name: &str, text: impl std::fmt::Display) {
+        let fresh = self.0.path().join("new");
+        std::fs::write(&fresh, format!("{text}\n")).expect("a folder of ours");
+        std::fs::rename(fresh, self.0.path().join(name)).expect("a folder of ours");
+    }
+}
+
+/// A gateway in this cgroup.
+fn within(cgroup: &Cgroup, gateway: GatewayBuilder) -> GatewayBuilder {
+    let folder = cgroup.0.path().to_str().expect("a path of ours");
+    gateway
+        .environment("TEST_MEMORY_CGROUP", folder)
+        .inspected()
 }
 
 fn is_refused(response: &Message) -> bool {
@@ -126,5 +165,64 @@ on_both_drivers! {
         until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
         gate.open();
         first.expects(204);
+    }
+
+    fn close_to_the_memory_limit_requests_are_refused_and_then_nobody_is_accepted(driver) {
+        const LIMIT: usize = 1 << 30;
+        let (origin, cgroup) = (origin(), Cgroup::new(LIMIT));
+        cgroup.uses(LIMIT / 2);
+        let gateway = within(&cgroup, gateway(driver).routes_to(&origin)).start();
+        gateway.client().gets("/").expects(200);
+        cgroup.uses(LIMIT / 100 * 92);
+        until(|| gateway.client().gets("/").reads(), is_refused);
+        gateway.waits_for_log("memory is close to the limit");
+        let mut over_h2 = Peer::client(gateway.address());
+        over_h2.sends(get(1));
+        assert_eq!(over_h2.next_of(HEADERS).status(), Some(503));
+        let count_of = |name: &str, label: &str| count(&gateway, name, label);
+        assert!(count_of("gateway_shard_shed_requests_total", "reason=\"memory\"") >= 2.0);
+        let limit = count_of("gateway_memory_limit_bytes", "");
+        assert!(count_of("gateway_memory_working_set_bytes", "") > 0.9 * limit);
+
+        cgroup.uses(LIMIT / 100 * 97);
+        let begun = Instant::now();
+        let mut waiting = Vec::new();
+        while count(&gateway, "gateway_shard_accept_pauses_total", "") < 1.0 {
+            assert!(begun.elapsed() < PATIENCE, "all of them are accepted");
+            waiting.push(gateway.client());
+        }
+        cgroup.uses(LIMIT / 2);
+        until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
+        gateway.waits_for_log("memory is no longer close to the limit");
+    }
+
+    fn a_shard_whose_buffers_hold_too_much_refuses_requests(driver) {
+        // Half of it is for buffers: three large ones, of which one is the client's connection's.
+        let cgroup = Cgroup::new(2 * 3 * 68 * 1024);
+        let (stuck, origin) = (TcpListener::bind("127.0.0.1:0").expect("a port"), origin());
+        let builder = gateway(driver)
+            .backend("stuck", &[stuck.local_addr().expect("bound")])
+            .backend("origin", &[origin.address()])
+            .rule("{matches: [{method: POST}], backendRefs: [{@stuck}]}")
+            .rule("{backendRefs: [{@origin}]}");
+        let gateway = within(&cgroup, builder).start();
+        let mut client = gateway.client();
+        client.gets("/").expects(200);
+        let mut uploads = Vec::new();
+        let refused = until(
+            || {
+                // Nobody reads what it sends, so its buffer is soon in use for good.
+                let mut upload = gateway.client();
+                upload.sends("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000000\r\n\r\n");
+                upload.sends_until_full(64 << 20);
+                uploads.push(upload);
+                client.gets("/").reads()
+            },
+            is_refused,
+        );
+        assert_eq!(refused.value("retry-after"), Some("1"));
+        waits_for_count(&gateway, "gateway_shard_shed_requests_total", "reason=\"memory\"", 0.0);
+        drop(uploads);
+        until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
     }
 }

@@ -21,6 +21,7 @@ use xds::model::Model;
 
 use crate::config::Snapshot;
 use crate::machine::driver::DriverReport;
+use crate::machine::memory::MemoryUse;
 use crate::observe::counters::ShardCounters;
 
 use self::names::Names;
@@ -41,6 +42,8 @@ pub struct Scrape<'a> {
     pub source: &'a Source,
     /// Ids of the binds that are not listened on.
     pub binds_down: &'a [u32],
+    /// What the process uses of its memory.
+    pub memory: &'a MemoryUse,
     /// Lines of the access log that were dropped.
     pub dropped_log_lines: u64,
 }

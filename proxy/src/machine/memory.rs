@@ -1,0 +1,157 @@
+//! The memory that this process may use, and how much of it is in use. The supervisor looks; shards
+//! read what it found.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use admin::cgroup::MemoryCgroup;
+use rustix::system::sysinfo;
+use tracing::{info, warn};
+
+use crate::limits::{MEMORY_LOOK, OVERLOAD_MEMORY_PERCENT};
+
+/// What the last look found.
+#[derive(Debug)]
+pub struct MemoryUse {
+    /// Bytes that the cgroup may use; 0 without a limit.
+    limit: AtomicU64,
+    /// Bytes that it uses, without files that nobody has used for a while.
+    working_set: AtomicU64,
+    /// Bytes of the machine.
+    machine: u64,
+}
+
+impl Default for MemoryUse {
+    fn default() -> Self {
+        let machine = sysinfo();
+        Self {
+            limit: AtomicU64::new(0),
+            working_set: AtomicU64::new(0),
+            machine: machine.totalram.saturating_mul(machine.mem_unit.into()),
+        }
+    }
+}
+
+impl MemoryUse {
+    /// Bytes that the cgroup may use.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// Bytes that it uses.
+    #[must_use]
+    pub fn working_set(&self) -> u64 {
+        self.working_set.load(Ordering::Relaxed)
+    }
+
+    /// How much of its limit it uses; 0 without a limit.
+    pub(crate) fn percent(&self) -> usize {
+        let used = self.working_set().saturating_mul(100);
+        let percent = self.limit().and_then(|limit| used.checked_div(limit));
+        percent.map_or(0, |percent| usize::try_from(percent).unwrap_or(usize::MAX))
+    }
+
+    /// Bytes that the buffers of one of so many shards may come to: of all of them, half of what
+    /// there is.
+    pub(crate) fn for_buffers(&self, shards: usize) -> usize {
+        let all = self.limit().unwrap_or(self.machine);
+        let share = usize::try_from(all / 2).unwrap_or(usize::MAX);
+        share.checked_div(shards).unwrap_or(share)
+    }
+}
+
+/// Who looks.
+#[derive(Debug)]
+pub(crate) struct MemoryWatch {
+    cgroup: Option<MemoryCgroup>,
+    found: Arc<MemoryUse>,
+    looked: Instant,
+    /// Whether the log was told that memory is short.
+    told: bool,
+}
+
+impl MemoryWatch {
+    /// A watch that has looked.
+    pub(crate) fn new(found: Arc<MemoryUse>) -> Self {
+        #[cfg(feature = "test-hooks")]
+        let cgroup = std::env::var_os("TEST_MEMORY_CGROUP")
+            .map(|folder| MemoryCgroup::in_folder(folder.as_ref()))
+            .or_else(MemoryCgroup::of_this_process);
+        #[cfg(not(feature = "test-hooks"))]
+        let cgroup = MemoryCgroup::of_this_process();
+        let mut watch = Self {
+            cgroup,
+            found,
+            looked: Instant::now(),
+            told: false,
+        };
+        watch.read();
+        watch
+    }
+
+    /// For how long no look is due.
+    pub(crate) fn patience(&self) -> Duration {
+        MEMORY_LOOK.saturating_sub(self.looked.elapsed())
+    }
+
+    /// Looks, if it is time to.
+    pub(crate) fn look(&mut self) {
+        if self.patience().is_zero() {
+            self.looked = Instant::now();
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        let Some(now) = self.cgroup.as_ref().and_then(MemoryCgroup::read) else {
+            return;
+        };
+        let MemoryUse {
+            limit, working_set, ..
+        } = &*self.found;
+        limit.store(now.limit.unwrap_or_default(), Ordering::Relaxed);
+        working_set.store(now.working_set, Ordering::Relaxed);
+        let [_, relaxed, refuses, _] = OVERLOAD_MEMORY_PERCENT;
+        let percent = self.found.percent();
+        let (limit, working_set) = (now.limit.unwrap_or_default(), now.working_set);
+        if percent >= refuses && !self.told {
+            self.told = true;
+            warn!(
+                working_set,
+                limit,
+                "memory is close to the limit: refusing requests until less is in use; raise the \
+                 limit if this happens under normal load"
+            );
+        } else if percent < relaxed && self.told {
+            self.told = false;
+            info!(working_set, limit, "memory is no longer close to the limit");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::MemoryUse;
+
+    #[test]
+    fn without_a_limit_nothing_is_used_of_it() {
+        let memory = MemoryUse::default();
+        memory.working_set.store(1 << 40, Ordering::Relaxed);
+        assert_eq!((memory.limit(), memory.percent()), (None, 0));
+        assert!(memory.machine > 0 && memory.for_buffers(1) > 0);
+    }
+
+    #[test]
+    fn shards_share_half_of_the_limit() {
+        let memory = MemoryUse::default();
+        memory.limit.store(1000, Ordering::Relaxed);
+        memory.working_set.store(905, Ordering::Relaxed);
+        assert_eq!(memory.percent(), 90);
+        assert_eq!(memory.for_buffers(1), 500);
+        assert_eq!(memory.for_buffers(4), 125);
+    }
+}

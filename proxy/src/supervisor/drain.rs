@@ -1,0 +1,104 @@
+//! The end of all shards: connections are accepted for a while, what was begun comes to its end, and
+//! what is left is reset.
+
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crossbeam::channel::Receiver;
+use tracing::{info, warn};
+
+use super::{DrainPlan, Event, Shards, Urgency};
+use crate::limits::{DRAIN_LOOK, STOP_PATIENCE};
+use crate::machine::memory::MemoryWatch;
+use crate::shard::inbox::Ask;
+
+/// Lets what was begun come to its end. A second wish for an end is granted at once.
+pub(super) fn run(
+    shards: &Shards,
+    events: &Receiver<Event>,
+    memory: &mut MemoryWatch,
+    plan: DrainPlan,
+    urgency: Urgency,
+) {
+    shards.0.draining.store(true, Ordering::Relaxed);
+    let deadline = Instant::now() + plan.deadline;
+    let accept_until = match urgency {
+        Urgency::Graceful => Instant::now() + plan.accept.min(plan.deadline),
+        Urgency::Prompt => Instant::now(),
+    };
+    info!(
+        clients = shards.clients(),
+        "draining; connections are still accepted for a while"
+    );
+    if wait(shards, events, memory, accept_until, || false) == Waited::Interrupted {
+        return abandon(shards);
+    }
+    shards.ask(|| Ask::Drain);
+    shards.stop_accepting();
+    match wait(shards, events, memory, deadline, || shards.clients() == 0) {
+        Waited::Over => stop(shards, events),
+        Waited::Interrupted => abandon(shards),
+    }
+}
+
+/// Ends at once: whoever asked twice does not want to wait. The kernel resets what is open.
+fn abandon(shards: &Shards) {
+    warn!(
+        clients = shards.clients(),
+        "second request to stop; not waiting for open connections"
+    );
+}
+
+/// Ends the shards, and waits for them. One that is stuck is not waited for, nor is any once the end
+/// is asked for again: the kernel takes back what they hold.
+fn stop(shards: &Shards, events: &Receiver<Event>) {
+    match shards.clients() {
+        0 => info!("drained"),
+        left => warn!(
+            clients = left,
+            "drain deadline exceeded; resetting the remaining connections"
+        ),
+    }
+    shards.ask(|| Ask::Stop);
+    let threads: Vec<_> = shards
+        .state()
+        .threads
+        .iter_mut()
+        .filter_map(Option::take)
+        .collect();
+    let until = Instant::now() + STOP_PATIENCE;
+    while !threads.iter().all(JoinHandle::is_finished) {
+        let look_again = Instant::now() + DRAIN_LOOK;
+        let asked = events.recv_deadline(look_again.min(until));
+        if matches!(asked, Ok(Event::Stop(_))) || Instant::now() >= until {
+            warn!("a shard did not stop in time; exiting without waiting for it");
+            return;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    Over,
+    Interrupted,
+}
+
+/// Waits until `until` or `done`; a shard that dies meanwhile is put back.
+fn wait(
+    shards: &Shards,
+    events: &Receiver<Event>,
+    memory: &mut MemoryWatch,
+    until: Instant,
+    done: impl Fn() -> bool,
+) -> Waited {
+    while !done() && Instant::now() < until {
+        let look_again = (Instant::now() + DRAIN_LOOK).min(until);
+        match events.recv_deadline(look_again) {
+            Ok(Event::Stop(_)) => return Waited::Interrupted,
+            Ok(Event::Ended(id)) => shards.restart(id),
+            Err(_) => memory.look(),
+        }
+    }
+    Waited::Over
+}
