@@ -1,6 +1,6 @@
 //! What a change of configuration costs from the model on, at 200 to 100 000 routes: each a rule
 //! with two matches and a backend, on one of a hundred listeners, to one of a tenth as many services
-//! with three endpoints.
+//! with three endpoints. Changes are measured with all routes on one listener too.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use xds::model::{
 const SIZES: [usize; 3] = [200, 5_000, 100_000];
 const CHANGED: [usize; 3] = [500, 5_000, 40_000];
 const LISTENERS: usize = 100;
+/// Where all routes are on one.
+const ONE_LISTENER: usize = 1;
 
 fn name(name: &str) -> ObjectName {
     ObjectName::new("default", name)
@@ -27,7 +29,7 @@ fn port(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).expect("not zero")
 }
 
-fn model(routes: usize) -> Model {
+fn model(routes: usize, listeners: usize) -> Model {
     let mut model = Model::default();
     let bind = BindKey::new(Transport::Tcp, 80, &name("gateway"));
     let bind_resource = Bind {
@@ -38,14 +40,14 @@ fn model(routes: usize) -> Model {
         gateway: name("gateway"),
     };
     model.insert(bind_resource.into());
-    for number in 0..LISTENERS {
+    for number in 0..listeners {
         model.insert(listener(number, &bind).into());
     }
     for number in 0..routes.div_ceil(10) {
         add_service(&mut model, number);
     }
     for number in 0..routes {
-        model.insert(route(number).into());
+        model.insert(route(number, listeners).into());
     }
     model
 }
@@ -104,8 +106,8 @@ fn add_service(model: &mut Model, number: usize) {
     }
 }
 
-fn route(number: usize) -> Route {
-    let listener = listener_key(number % LISTENERS);
+fn route(number: usize, listeners: usize) -> Route {
+    let listener = listener_key(number % listeners);
     let object = name(&format!("route-{number}"));
     let matches = ["exact", "prefix"].map(|kind| {
         let path = format!("/api/v{}/{kind}/{number}", number % 3);
@@ -120,7 +122,7 @@ fn route(number: usize) -> Route {
             query: Vec::new(),
         }
     });
-    let hostname = Hostname::parse(&format!("app.team-{}.example.com", number % LISTENERS));
+    let hostname = Hostname::parse(&format!("app.team-{}.example.com", number % listeners));
     Route {
         key: RouteKey::new("HTTPRoute", &object, 0, &listener),
         listener,
@@ -155,7 +157,7 @@ fn compile(criterion: &mut Criterion) {
     group.sample_size(10);
     group.measurement_time(Duration::from_secs(3));
     for routes in SIZES {
-        let model = model(routes);
+        let model = model(routes, LISTENERS);
         let options = CompileOptions::new(NonZeroU32::new(8).expect("not zero"));
         let mut compiler = Compiler::default();
         let resolved = Resolved::default();
@@ -169,30 +171,35 @@ fn compile(criterion: &mut Criterion) {
 
 /// One route among so many gets another path, and its first one again.
 fn change(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("change");
-    group.sample_size(50);
-    for routes in CHANGED {
-        let (model, mut compiler) = (model(routes), Compiler::default());
-        let options = CompileOptions::new(NonZeroU32::new(8).expect("not zero"));
-        let resolved = Resolved::default();
-        compiler.compile(&model, &resolved, &options);
-        let forms = ["/changed", "/again"].map(|path| {
-            let mut route = route(routes / 2);
-            if let RouteRule::Http(rule) = &mut route.rule {
-                rule.matches[0].path = PathMatch::exact(path).expect("a path");
-            }
-            let resource = Resource::from(route);
-            [(resource.resource_key(), Some(resource))]
-        });
-        let mut forms = forms.iter().cycle();
-        group.bench_function(BenchmarkId::from_parameter(routes), |bencher| {
-            bencher.iter(|| {
-                compiler.take(forms.next().expect("it has no end"));
-                compiler.snapshot(&resolved, &options)
+    for (name, listeners) in [
+        ("change", LISTENERS),
+        ("change_on_one_listener", ONE_LISTENER),
+    ] {
+        let mut group = criterion.benchmark_group(name);
+        group.sample_size(50);
+        for routes in CHANGED {
+            let (model, mut compiler) = (model(routes, listeners), Compiler::default());
+            let options = CompileOptions::new(NonZeroU32::new(8).expect("not zero"));
+            let resolved = Resolved::default();
+            compiler.compile(&model, &resolved, &options);
+            let forms = ["/changed", "/again"].map(|path| {
+                let mut route = route(routes / 2, listeners);
+                if let RouteRule::Http(rule) = &mut route.rule {
+                    rule.matches[0].path = PathMatch::exact(path).expect("a path");
+                }
+                let resource = Resource::from(route);
+                [(resource.resource_key(), Some(resource))]
             });
-        });
+            let mut forms = forms.iter().cycle();
+            group.bench_function(BenchmarkId::from_parameter(routes), |bencher| {
+                bencher.iter(|| {
+                    compiler.take(forms.next().expect("it has no end"));
+                    compiler.snapshot(&resolved, &options)
+                });
+            });
+        }
+        group.finish();
     }
-    group.finish();
 }
 
 criterion_group!(benches, compile, change);

@@ -7,7 +7,6 @@
 
 pub mod apply;
 pub mod check;
-mod chunked;
 pub mod compile;
 pub mod dns;
 mod endpoints;
@@ -26,7 +25,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-pub use chunked::Chunked;
+pub use crate::memory::Chunked;
 pub use endpoints::{Draw, EndpointRef, EndpointSet, Identity};
 pub use l4::{Carries, L4Backend, L4Routes, L4Rule, Opening};
 pub use snapshot::{

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use xds::model;
 
-use super::chunked::Chunked;
+use super::Chunked;
 use super::endpoints::{Draw, EndpointSet, Identity};
 use super::l4::{Carries, L4Routes, Opening};
 use crate::limits::Limits;

@@ -1,12 +1,15 @@
-//! Memory: I/O buffers, free lists, returning memory to the system, and the heap profile.
+//! Memory: I/O buffers, free lists, tables whose copies share what they have in common, returning
+//! memory to the system, and the heap profile.
 
 mod buffer;
+mod chunked;
 pub mod heap;
 mod shelf;
 mod system;
 
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
+pub use chunked::Chunked;
 pub(crate) use shelf::Shelf;
 pub(crate) use system::{discard, trim};
 pub use system::{report, without_huge_pages};

@@ -1,20 +1,23 @@
-//! Compiles the matches of a listener's rules into a router.
+//! Compiles the matches of a listener's rules into a router, and after a change once more at the cost
+//! of what changed.
 //!
-//! Every pair of a match and one of its hosts becomes a candidate; candidates of one place (an
-//! exact path, a prefix, or the regular expressions of one host) stand together, in the order of
-//! Gateway API.
+//! Every pair of a match and one of its hosts becomes a candidate: of a path of that host, of the
+//! prefix `/`, or of the host's regular expressions. Paths and hosts are spread over parts by the hash
+//! that a request finds them by: a change compiles a small part again, and all others are shared with
+//! the router before.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use xds::model::{Hostname, HttpMatch, Order, PathMatch};
 
-use super::condition::ConditionSet;
-use super::host::{Coverage, Hosts};
-use super::path::{NewNode, Paths, Scope};
-use super::select::{Candidate, Router};
-use super::table::narrow;
+use super::host::{Coverage, HostName, Level};
+use super::part::{NewNode, Part, part_of};
+use super::path::{Scope, path_hash};
+use super::pattern::PatternPool;
+use super::rank::Source;
+use super::select::Router;
+use crate::limits::{ROUTER_PARTS, ROUTER_PLACES_PER_PART};
 
 /// One match of one rule.
 #[derive(Debug, Clone, Copy)]
@@ -34,180 +37,243 @@ pub struct Entry<'a> {
 impl Router {
     /// Compiles the matches of all rules of a listener. Of equal ones the first wins.
     pub fn compile<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Self {
-        let mut compiler = Compiler::default();
+        let mut compiler = RouterCompiler::default();
         for entry in entries {
             compiler.add(&entry);
         }
-        compiler.build()
+        compiler.router()
     }
 }
 
-#[derive(Default)]
-struct Compiler<'a> {
-    levels: Numbered<Coverage<'a>>,
-    /// Regular expressions for paths, by level.
-    regexes: Vec<usize>,
-    paths: Numbered<(usize, &'a str)>,
-    nodes: Vec<NewNode<'a>>,
-    conditions: ConditionSet<'a>,
-    placed: Vec<Placed<'a>>,
+/// Compiles one router after another, of matches that come and go.
+#[derive(Debug)]
+pub(crate) struct RouterCompiler<S> {
+    numbers: HashMap<HostName, usize>,
+    /// By number; numbers without a level are free.
+    levels: Vec<Option<NewLevel<S>>>,
+    free: Vec<usize>,
+    parts: Vec<NewPart<S>>,
+    /// Hosts and paths in all parts.
+    places: usize,
+    patterns: PatternPool,
+    dirty: Dirty,
+    last: Router,
 }
 
-impl<'a> Compiler<'a> {
-    fn add(&mut self, entry: &Entry<'a>) {
-        let conditions_start = narrow(self.conditions.list.len());
-        self.conditions.add(entry.matches);
-        let candidate = Candidate {
-            route: entry.route,
-            match_index: entry.match_index,
-            conditions_start,
-            conditions_end: narrow(self.conditions.list.len()),
-        };
-        if entry.hostnames.is_empty() {
-            self.place(Coverage::Any, entry, candidate);
-        }
-        for hostname in entry.hostnames {
-            self.place(Coverage::of(Some(hostname)), entry, candidate);
-        }
-    }
-
-    fn place(&mut self, coverage: Coverage<'a>, entry: &Entry<'a>, candidate: Candidate) {
-        let level = self.levels.number(coverage);
-        self.regexes.resize(self.levels.count(), 0);
-        let place = match &entry.matches.path {
-            PathMatch::Exact(path) => {
-                let node = self.node(level, path);
-                self.nodes[node].exact += 1;
-                Place::Path(node, Cover::Exact)
-            }
-            PathMatch::Prefix(path) => {
-                let node = self.node(level, path);
-                self.nodes[node].prefix += 1;
-                Place::Path(node, Cover::Prefix)
-            }
-            PathMatch::Regex(_) => {
-                self.regexes[level] += 1;
-                Place::Regex(level)
-            }
-        };
-        self.placed.push(Placed {
-            place,
-            rank: Rank::of(entry),
-            candidate,
-        });
-    }
-
-    fn node(&mut self, level: usize, path: &'a str) -> usize {
-        let number = self.paths.number((level, path));
-        if number == self.nodes.len() {
-            self.nodes.push(NewNode::new(level, path));
-        }
-        number
-    }
-
-    fn build(mut self) -> Router {
-        // Stable: where all else is equal, the caller's order decides, on every replica alike.
-        self.placed.sort_by(Placed::compare);
-        let mut scopes: Vec<Scope> = (0..self.levels.count()).map(Scope::empty).collect();
-        let paths = Paths::build(&self.nodes, &mut scopes);
-        let mut start = paths.candidates();
-        let mut levels = Vec::with_capacity(scopes.len());
-        for ((coverage, scope), count) in self.levels.into_list().zip(scopes).zip(self.regexes) {
-            levels.push((coverage, scope, start..start + count));
-            start += count;
-        }
-        Router {
-            hosts: Hosts::build(levels),
-            paths,
-            candidates: self.placed.iter().map(|placed| placed.candidate).collect(),
-            conditions: self.conditions.list.into_boxed_slice(),
-            names: self.conditions.name_list.into_boxed_slice(),
-            patterns: self.conditions.patterns.build(),
-        }
-    }
+/// What has to be compiled again.
+#[derive(Debug, Default)]
+struct Dirty {
+    levels: BTreeSet<usize>,
+    parts: BTreeSet<usize>,
 }
 
-/// A candidate with its place, and its rank there.
-struct Placed<'a> {
-    place: Place,
-    rank: Rank<'a>,
-    candidate: Candidate,
+/// A level that is being put together.
+#[derive(Debug)]
+pub(super) struct NewLevel<S> {
+    pub(super) name: HostName,
+    pub(super) scope: Scope,
+    /// Candidates of the prefix `/`.
+    pub(super) root: Vec<S>,
+    pub(super) regexes: Vec<S>,
+    /// How many candidates it has, those of its paths included.
+    candidates: usize,
 }
 
-impl Placed<'_> {
-    fn compare(&self, other: &Self) -> Ordering {
-        (self.place, &self.rank).cmp(&(other.place, &other.rank))
-    }
+/// A part that is being put together.
+#[derive(Debug)]
+pub(super) struct NewPart<S> {
+    /// Numbers of levels.
+    pub(super) hosts: Vec<usize>,
+    pub(super) nodes: Vec<NewNode<S>>,
 }
 
-/// Where a candidate stands, in the order in which the router keeps them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    /// At a node.
-    Path(usize, Cover),
-    /// With the regular expressions of a level.
-    Regex(usize),
-}
-
-/// What a path covers.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Cover {
-    /// Itself.
-    Exact,
-    /// Itself and what is under it.
-    Prefix,
-}
-
-/// The precedence of Gateway API among candidates of one place; the smaller one wins.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rank<'a> {
-    any_method: bool,
-    headers: Reverse<usize>,
-    query: Reverse<usize>,
-    order: &'a Order,
-    match_index: u16,
-}
-
-impl<'a> Rank<'a> {
-    fn of(entry: &Entry<'a>) -> Self {
+impl<S> Default for NewPart<S> {
+    fn default() -> Self {
         Self {
-            any_method: entry.matches.method.is_none(),
-            headers: Reverse(entry.matches.headers.len()),
-            query: Reverse(entry.matches.query.len()),
-            order: entry.order,
-            match_index: entry.match_index,
+            hosts: Vec::new(),
+            nodes: Vec::new(),
         }
     }
 }
 
-/// Distinct values, numbered in the order in which they first came.
-struct Numbered<T> {
-    numbers: HashMap<T, usize>,
-    list: Vec<T>,
-}
-
-impl<T> Default for Numbered<T> {
+impl<S> Default for RouterCompiler<S> {
     fn default() -> Self {
         Self {
             numbers: HashMap::new(),
-            list: Vec::new(),
+            levels: Vec::new(),
+            free: Vec::new(),
+            parts: vec![NewPart::default()],
+            places: 0,
+            patterns: PatternPool::default(),
+            dirty: Dirty {
+                parts: BTreeSet::from([0]),
+                ..Dirty::default()
+            },
+            last: Router::default(),
         }
     }
 }
 
-impl<T: Copy + Eq + Hash> Numbered<T> {
-    fn number(&mut self, value: T) -> usize {
-        *self.numbers.entry(value).or_insert_with(|| {
-            self.list.push(value);
-            self.list.len() - 1
-        })
+impl<S: Source> RouterCompiler<S> {
+    /// Adds a match.
+    pub(crate) fn add(&mut self, source: &S) {
+        for coverage in coverages(source.hostnames()) {
+            let number = self.level(coverage);
+            self.add_to(number, source);
+        }
     }
 
-    fn count(&self) -> usize {
-        self.list.len()
+    fn add_to(&mut self, number: usize, source: &S) {
+        let level = self.levels[number].as_mut();
+        let level = level.expect("the number of a level is free without it");
+        level.candidates += 1;
+        self.dirty.levels.insert(number);
+        let (path, is_exact) = match &source.matches().path {
+            PathMatch::Regex(_) => return level.regexes.push(source.clone()),
+            PathMatch::Prefix(path) if path.is_empty() => return level.root.push(source.clone()),
+            PathMatch::Prefix(path) => (path, false),
+            PathMatch::Exact(path) => (path, true),
+        };
+        level.scope.note(path, is_exact);
+        let part = part_of(path_hash(number, path), self.parts.len());
+        self.dirty.parts.insert(part);
+        let nodes = &mut self.parts[part].nodes;
+        if let Some(node) = nodes.iter_mut().find(|node| node.is(number, path)) {
+            node.add(source);
+        } else {
+            nodes.push(NewNode::new(number, source));
+            self.add_place();
+        }
     }
 
-    fn into_list(self) -> impl Iterator<Item = T> {
-        self.list.into_iter()
+    /// Takes a match out that was added.
+    pub(crate) fn remove(&mut self, source: &S) {
+        for coverage in coverages(source.hostnames()) {
+            let number = self.numbers.get(&HostName::of(coverage));
+            if let Some(number) = number.copied() {
+                self.remove_from(number, source);
+            }
+        }
     }
+
+    fn remove_from(&mut self, number: usize, source: &S) {
+        let level = self.levels[number].as_mut();
+        let level = level.expect("the number of a level is free without it");
+        level.candidates -= 1;
+        let is_empty = level.candidates == 0;
+        self.dirty.levels.insert(number);
+        let is_other = |other: &S| other.id() != source.id();
+        match &source.matches().path {
+            PathMatch::Regex(_) => level.regexes.retain(is_other),
+            PathMatch::Prefix(path) if path.is_empty() => level.root.retain(is_other),
+            PathMatch::Prefix(path) | PathMatch::Exact(path) => {
+                let part = part_of(path_hash(number, path), self.parts.len());
+                self.dirty.parts.insert(part);
+                let nodes = &mut self.parts[part].nodes;
+                let at = nodes.iter().position(|node| node.is(number, path));
+                if let Some(at) = at
+                    && nodes[at].remove(source)
+                {
+                    nodes.remove(at);
+                    self.places -= 1;
+                }
+            }
+        }
+        if is_empty {
+            self.remove_level(number);
+        }
+    }
+
+    /// The number of a level.
+    fn level(&mut self, coverage: Coverage<'_>) -> usize {
+        let name = HostName::of(coverage);
+        if let Some(number) = self.numbers.get(&name) {
+            return *number;
+        }
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.levels.push(None);
+            self.levels.len() - 1
+        });
+        self.numbers.insert(name.clone(), number);
+        self.last.note_level(coverage, number);
+        self.levels[number] = Some(NewLevel {
+            name,
+            scope: Scope::empty(number),
+            root: Vec::new(),
+            regexes: Vec::new(),
+            candidates: 0,
+        });
+        let part = part_of(coverage.hash(), self.parts.len());
+        self.parts[part].hosts.push(number);
+        self.dirty.parts.insert(part);
+        self.add_place();
+        number
+    }
+
+    fn remove_level(&mut self, number: usize) {
+        let Some(level) = self.levels[number].take() else {
+            return;
+        };
+        self.numbers.remove(&level.name);
+        self.free.push(number);
+        self.last.forget_level(level.name.coverage());
+        let part = part_of(level.name.coverage().hash(), self.parts.len());
+        self.parts[part].hosts.retain(|host| *host != number);
+        self.dirty.parts.insert(part);
+        self.places -= 1;
+    }
+
+    /// Counts one place more. Where the parts are full, there are twice as many from then on: that
+    /// costs as much as all additions before it, so that an addition is cheap on average.
+    fn add_place(&mut self) {
+        self.places += 1;
+        let count = self.parts.len() * 2;
+        if self.places <= self.parts.len() * ROUTER_PLACES_PER_PART || count > ROUTER_PARTS {
+            return;
+        }
+        let before = std::mem::take(&mut self.parts);
+        self.parts.resize_with(count, NewPart::default);
+        for part in before {
+            for host in part.hosts {
+                let level = self.levels[host].as_ref();
+                let hash = level.map(|level| level.name.coverage().hash());
+                if let Some(hash) = hash {
+                    self.parts[part_of(hash, count)].hosts.push(host);
+                }
+            }
+            for node in part.nodes {
+                let hash = path_hash(node.level, node.path());
+                self.parts[part_of(hash, count)].nodes.push(node);
+            }
+        }
+        self.dirty.parts = (0..count).collect();
+    }
+
+    /// The router of the matches that are there.
+    pub(crate) fn router(&mut self) -> Router {
+        let Dirty { levels, parts } = std::mem::take(&mut self.dirty);
+        for number in levels {
+            let level = self.levels[number].as_ref();
+            let level = level.map(|level| Arc::new(Level::compile(level, &mut self.patterns)));
+            self.last.levels.set(number, level);
+        }
+        for number in parts {
+            let part = Part::compile(&self.parts[number], &self.levels, &mut self.patterns);
+            let compiled = &mut self.last.parts;
+            compiled.resize_with(self.parts.len(), Arc::default);
+            compiled[number] = Arc::new(part);
+        }
+        self.patterns.trim();
+        self.last.clone()
+    }
+}
+
+/// What hosts cover; none cover every host. A host that is named twice is covered once.
+fn coverages(hostnames: &[Hostname]) -> impl Iterator<Item = Coverage<'_>> {
+    let any = hostnames.is_empty().then_some(Coverage::Any);
+    let named = hostnames.iter().enumerate().filter_map(|(at, hostname)| {
+        let is_new = !hostnames[..at].contains(hostname);
+        is_new.then(|| Coverage::of(Some(hostname)))
+    });
+    any.into_iter().chain(named)
 }

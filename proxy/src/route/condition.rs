@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use http::{HeaderName, Method};
 use xds::model::{HttpMatch, PathMatch, StringMatch};
 
-use super::pattern::{PatternId, PatternSet};
+use super::pattern::{PatternId, PatternPool, PatternSet};
 use super::table::narrow;
 
 /// The first demand of a match that a request does not meet.
@@ -61,18 +61,28 @@ impl NameId {
 }
 
 /// Collects the conditions of a router that is being compiled.
-#[derive(Debug, Default)]
-pub(super) struct ConditionSet<'a> {
+#[derive(Debug)]
+pub(super) struct ConditionSet<'a, 'p> {
     names: HashMap<&'a HeaderName, NameId>,
     /// The names, by number.
     pub(super) name_list: Vec<HeaderName>,
     /// The patterns of all conditions.
-    pub(super) patterns: PatternSet<'a>,
+    pub(super) patterns: PatternSet<'a, 'p>,
     /// All conditions; those of one match stand together.
     pub(super) list: Vec<Condition>,
 }
 
-impl<'a> ConditionSet<'a> {
+impl<'a, 'p> ConditionSet<'a, 'p> {
+    /// An empty set, whose patterns are taken from `pool`.
+    pub(super) fn new(pool: &'p mut PatternPool) -> Self {
+        Self {
+            names: HashMap::new(),
+            name_list: Vec::new(),
+            patterns: PatternSet::new(pool),
+            list: Vec::new(),
+        }
+    }
+
     /// Appends the conditions of a match, cheap ones first.
     pub(super) fn add(&mut self, matches: &'a HttpMatch) {
         self.list

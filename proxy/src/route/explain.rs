@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 
 use super::condition::Mismatch;
+use super::part::Matches;
 use super::pattern::RegexCache;
 use super::request::{HeaderLookup, RequestView};
 use super::select::{Candidate, Router};
@@ -60,30 +61,32 @@ impl Router {
 
     /// Adds the candidates that the walk did not reach.
     fn unreached<'r>(&'r self, host: &[u8], list: &mut Explanation<'r>) -> ControlFlow<()> {
-        let covering: Vec<usize> = self
-            .hosts
-            .covering(host)
-            .map(|(number, _)| number)
-            .collect();
-        let mut all = |range: Range<usize>, mismatch| {
-            let mut candidates = self.candidates[range].iter();
+        let covering: Vec<usize> = self.covering(host).map(|(number, _)| number).collect();
+        let mut all = |matches: &'r Matches, range: Range<usize>, mismatch| {
+            let mut candidates = matches.candidates[range].iter();
             candidates.try_for_each(|candidate| list.add(candidate, Outcome::Lost(mismatch)))
         };
-        let (near, far): (Vec<_>, Vec<_>) = self
-            .paths
-            .nodes()
-            .iter()
-            .partition(|node| covering.contains(&node.scope()));
-        for node in near {
-            all(node.exact(), Mismatch::Path)?;
-            all(node.prefix(), Mismatch::Path)?;
-        }
-        for node in far {
-            all(node.exact(), Mismatch::Host)?;
-            all(node.prefix(), Mismatch::Host)?;
-        }
-        for level in self.hosts.levels() {
-            all(level.regexes(), Mismatch::Host)?;
+        for (is_near, mismatch) in [(true, Mismatch::Path), (false, Mismatch::Host)] {
+            let is_meant = |number: usize| covering.contains(&number) == is_near;
+            for (_, level) in self
+                .levels
+                .entries()
+                .filter(|(number, _)| is_meant(*number))
+            {
+                all(&level.matches, level.root(), mismatch)?;
+                all(&level.matches, level.regexes(), mismatch)?;
+            }
+            for part in &self.parts {
+                for node in part
+                    .paths
+                    .nodes()
+                    .iter()
+                    .filter(|node| is_meant(node.scope()))
+                {
+                    all(&part.matches, node.exact(), mismatch)?;
+                    all(&part.matches, node.prefix(), mismatch)?;
+                }
+            }
         }
         ControlFlow::Continue(())
     }

@@ -1,15 +1,18 @@
 //! Hosts of a router: from a request's host to the levels it falls through.
 //!
-//! A level is an exact name, a wildcard, or every host. Which level follows which is known when
-//! the router is compiled, so a request looks up its most specific level and follows links.
+//! A level is an exact name, a wildcard, or every host.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use xds::model::Hostname;
 
+use super::compile::NewLevel;
 use super::hash::Hash;
+use super::part::{Matches, NewMatches};
 use super::path::Scope;
-use super::table::{Link, Table, narrow};
+use super::pattern::PatternPool;
+use super::rank::Source;
 
 /// What a level covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,133 +64,99 @@ impl<'a> Coverage<'a> {
 }
 
 /// A [`Coverage`] without its name; the value seeds the name's hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-enum Kind {
+pub(super) enum Kind {
     Exact,
     Under,
     Any,
 }
 
-/// One level: its paths and regular expressions. A cache line, so that a lookup waits for one.
+/// A [`Coverage`] that owns its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct HostName {
+    kind: Kind,
+    text: Arc<str>,
+}
+
+impl HostName {
+    pub(super) fn of(coverage: Coverage<'_>) -> Self {
+        let text = match coverage {
+            Coverage::Exact(name) | Coverage::Under(name) => name,
+            Coverage::Any => "",
+        };
+        Self {
+            kind: coverage.kind(),
+            text: text.into(),
+        }
+    }
+
+    pub(super) fn coverage(&self) -> Coverage<'_> {
+        match self.kind {
+            Kind::Exact => Coverage::Exact(&self.text),
+            Kind::Under => Coverage::Under(&self.text),
+            Kind::Any => Coverage::Any,
+        }
+    }
+
+    pub(super) fn is(&self, kind: Kind, name: &[u8]) -> bool {
+        self.kind == kind && self.text.as_bytes() == name
+    }
+}
+
+/// One level: a host with what it knows of its paths, and with the candidates that need none to be
+/// found.
 #[derive(Debug)]
-#[repr(align(64))]
 pub(super) struct Level {
     /// Its paths.
     pub(super) scope: Scope,
-    name: Box<[u8]>,
-    regexes_start: u32,
-    regexes_end: u32,
-    /// The next less specific level of the same hosts.
-    wider: Link,
-    kind: Kind,
+    /// The candidates of the prefix `/`, and behind them those with regular expressions.
+    pub(super) matches: Matches,
+    /// How many of them are of the prefix.
+    root: usize,
 }
-
-const _: () = assert!(size_of::<Level>() == 64, "a level fits a cache line");
 
 impl Level {
+    pub(super) fn compile<S: Source>(new: &NewLevel<S>, pool: &mut PatternPool) -> Self {
+        let mut matches = NewMatches::new(pool);
+        matches.add(&new.root);
+        let root = matches.count() as usize;
+        matches.add(&new.regexes);
+        Self {
+            scope: new.scope,
+            matches: matches.build(),
+            root,
+        }
+    }
+
+    /// Candidates of the prefix `/`.
+    pub(super) fn root(&self) -> Range<usize> {
+        0..self.root
+    }
+
     /// Candidates that match the path by regular expression.
     pub(super) fn regexes(&self) -> Range<usize> {
-        self.regexes_start as usize..self.regexes_end as usize
-    }
-}
-
-/// The levels of a router.
-#[derive(Debug)]
-pub(super) struct Hosts {
-    levels: Box<[Level]>,
-    table: Table,
-    /// Labels of the wildcard that has the most.
-    deepest: usize,
-    any: Link,
-}
-
-impl Hosts {
-    /// Builds the levels. Each comes with its paths and with the candidates of its regular
-    /// expressions; no two have the same coverage.
-    pub(super) fn build(new: Vec<(Coverage<'_>, Scope, Range<usize>)>) -> Self {
-        let hashes: Vec<Hash> = new.iter().map(|(coverage, ..)| coverage.hash()).collect();
-        let any = new
-            .iter()
-            .position(|(coverage, ..)| *coverage == Coverage::Any);
-        let labels = |coverage: &Coverage<'_>| match coverage {
-            Coverage::Under(name) => suffixes(name.as_bytes()).count(),
-            _ => 0,
-        };
-        let deepest = new.iter().map(|(coverage, ..)| labels(coverage)).max();
-        let level = |(coverage, scope, regexes): (Coverage<'_>, Scope, Range<usize>)| Level {
-            scope,
-            name: coverage.name().into(),
-            regexes_start: narrow(regexes.start),
-            regexes_end: narrow(regexes.end),
-            wider: Link::NONE,
-            kind: coverage.kind(),
-        };
-        let mut hosts = Self {
-            levels: new.into_iter().map(level).collect(),
-            table: Table::build(&hashes),
-            deepest: deepest.unwrap_or_default(),
-            any: any.map_or(Link::NONE, Link::to),
-        };
-        hosts.link();
-        hosts
-    }
-
-    /// The levels that cover `host`, most specific first, each with its number.
-    pub(super) fn covering(&self, host: &[u8]) -> impl Iterator<Item = (usize, &Level)> {
-        let first = self
-            .find(hash_exact(host), Kind::Exact, host)
-            .or_else(|| self.longest_wildcard(host))
-            .or(self.any.target());
-        std::iter::successors(first, |number| self.levels[*number].wider.target())
-            .map(|number| (number, &self.levels[number]))
-    }
-
-    /// Every level; the place of each is its number.
-    pub(super) fn levels(&self) -> &[Level] {
-        &self.levels
-    }
-
-    fn longest_wildcard(&self, host: &[u8]) -> Option<usize> {
-        longest_wildcard(host, self.deepest, |hash, name| {
-            self.find(hash, Kind::Under, name)
-        })
-    }
-
-    fn find(&self, hash: Hash, kind: Kind, name: &[u8]) -> Option<usize> {
-        self.table.find(hash, |number| {
-            let level = &self.levels[number];
-            level.kind == kind && *level.name == *name
-        })
-    }
-
-    /// What an exact name or a wildcard covers is also covered by the longest wildcard above it.
-    fn link(&mut self) {
-        for number in 0..self.levels.len() {
-            let level = &self.levels[number];
-            let wider = match level.kind {
-                Kind::Exact | Kind::Under => self.longest_wildcard(&level.name),
-                Kind::Any => continue,
-            };
-            self.levels[number].wider = wider.map_or(self.any, Link::to);
-        }
+        self.root..self.matches.candidates.len()
     }
 }
 
 /// The longest wildcard that covers `host`, of those that `find` knows by name, which have at most
-/// `deepest` labels. One covers what is under its name: the host without one label or more.
+/// `deepest` labels, and where it starts. One covers what is under its name: the host without one
+/// label or more. Only those count that start behind `after`.
 pub(super) fn longest_wildcard(
     host: &[u8],
     deepest: usize,
+    after: usize,
     find: impl Fn(Hash, &[u8]) -> Option<usize>,
-) -> Option<usize> {
+) -> Option<(usize, usize)> {
     let mut longest = None;
     for suffix in suffixes(host).take(deepest) {
         // There must be a label before the dot before the suffix.
-        if suffix.start < 2 {
+        if suffix.start < 2 || suffix.start <= after {
             break;
         }
-        longest = find(suffix.hash, &host[suffix.start..]).or(longest);
+        let found = find(suffix.hash, &host[suffix.start..]);
+        longest = found.map(|found| (found, suffix.start)).or(longest);
     }
     longest
 }

@@ -75,7 +75,7 @@ impl HostIndex {
         }
         let under = |hash, name: &[u8]| self.named(hash, Cover::Under, name);
         self.named(hash_exact(host), Cover::Exact, host)
-            .or_else(|| longest_wildcard(host, self.deepest, under))
+            .or_else(|| longest_wildcard(host, self.deepest, 0, under).map(|(found, _)| found))
             .or(self.any.target())
     }
 

@@ -4,19 +4,23 @@
 //! [`RegexCache`]: no lock, and no allocation once a pattern was used.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use regex_automata::{Anchored, Input, meta};
 use regex_syntax::hir::HirKind;
 use xds::model::Pattern;
 
-/// What a shard matches the regular expressions of one router with.
+use crate::limits::REGEX_CACHES;
+
+/// What a shard matches the regular expressions of one router, and of those that follow it, with.
 ///
-/// Keep one for each router that the shard holds. It fills as patterns are used; used with another
-/// router, it starts afresh.
+/// Keep one for each listener that the shard holds. It fills as patterns are used.
 #[derive(Debug, Default)]
 pub struct RegexCache {
-    searches: Searches,
+    /// The working memory of each pattern that was used, by its id.
+    searches: HashMap<u64, Box<meta::Cache>, BuildHasherDefault<IdHasher>>,
     /// A text that has to be put together before it can be matched.
     text: Vec<u8>,
 }
@@ -29,29 +33,38 @@ impl RegexCache {
     }
 }
 
-/// The working memory of each pattern that was used.
+/// Ids are counted up, so they are their own hashes.
 #[derive(Debug, Default)]
-struct Searches {
-    /// The patterns that this is the memory of; 0 for none yet.
-    patterns: u64,
-    list: Vec<Option<Box<meta::Cache>>>,
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("an id is a u64")
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // The table looks at the upper bits too.
+        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
-/// Number of a pattern in its router.
+/// Number of a pattern among those of its candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternId(usize);
 
-/// The regular expressions of a router, each distinct one once.
-#[derive(Debug)]
-pub(super) struct Patterns {
-    /// Never 0, and never that of another set.
-    id: u64,
-    list: Box<[Compiled]>,
-}
+/// The regular expressions of some candidates, each distinct one once.
+#[derive(Debug, Default)]
+pub(super) struct Patterns(Box<[Arc<Compiled>]>);
 
 /// A pattern, ready to match.
 #[derive(Debug)]
 struct Compiled {
+    /// No other pattern has ever had it: a cache used with another regex would panic.
+    id: u64,
     /// What every text that matches starts with. Most rules of a host differ in it, and comparing
     /// it costs a tenth of a search.
     prefix: Box<[u8]>,
@@ -61,7 +74,8 @@ struct Compiled {
 impl Patterns {
     /// Whether the pattern matches the whole text.
     pub(super) fn is_match(&self, id: PatternId, text: &[u8], cache: &mut RegexCache) -> bool {
-        self.search(id, text, &mut cache.searches)
+        let RegexCache { searches, .. } = cache;
+        self.0[id.0].is_match(text, searches)
     }
 
     /// Whether the pattern matches the whole text that the bytes make.
@@ -71,53 +85,98 @@ impl Patterns {
         text: impl Iterator<Item = u8>,
         cache: &mut RegexCache,
     ) -> bool {
-        cache.text.clear();
-        cache.text.extend(text);
-        self.search(id, &cache.text, &mut cache.searches)
+        let RegexCache {
+            searches,
+            text: whole,
+        } = cache;
+        whole.clear();
+        whole.extend(text);
+        self.0[id.0].is_match(whole, searches)
     }
+}
 
-    fn search(&self, id: PatternId, text: &[u8], searches: &mut Searches) -> bool {
-        let Compiled { prefix, regex } = &self.list[id.0];
-        if !text.starts_with(prefix) {
+impl Compiled {
+    fn is_match(
+        &self,
+        text: &[u8],
+        searches: &mut HashMap<u64, Box<meta::Cache>, BuildHasherDefault<IdHasher>>,
+    ) -> bool {
+        if !text.starts_with(&self.prefix) {
             return false;
         }
-        if searches.patterns != self.id {
-            searches.list.clear();
-            searches.list.resize_with(self.list.len(), || None);
-            searches.patterns = self.id;
+        if searches.len() >= REGEX_CACHES && !searches.contains_key(&self.id) {
+            // Most are of patterns that are gone.
+            searches.clear();
         }
-        let cache = searches.list[id.0].get_or_insert_with(|| Box::new(regex.create_cache()));
+        let cache = searches.entry(self.id);
+        let cache = cache.or_insert_with(|| Box::new(self.regex.create_cache()));
         let input = Input::new(text).anchored(Anchored::Yes).earliest(true);
-        regex.search_half_with(cache, &input).is_some()
+        self.regex.search_half_with(cache, &input).is_some()
     }
 }
 
-/// Collects the patterns of a router that is being compiled.
+/// The patterns of a router that is compiled again and again, each compiled once.
 #[derive(Debug, Default)]
-pub(super) struct PatternSet<'a> {
-    ids: HashMap<&'a str, PatternId>,
-    list: Vec<Compiled>,
+pub(super) struct PatternPool {
+    compiled: HashMap<Box<str>, Arc<Compiled>>,
+    /// How many the last trim left.
+    left: usize,
 }
 
-impl<'a> PatternSet<'a> {
+impl PatternPool {
+    fn get(&mut self, pattern: &Pattern) -> Arc<Compiled> {
+        if let Some(compiled) = self.compiled.get(pattern.as_str()) {
+            return Arc::clone(compiled);
+        }
+        let regex = pattern.compile();
+        let compiled = Arc::new(Compiled {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            prefix: literal_prefix(pattern.as_str()).into_boxed_slice(),
+            regex: regex.expect("a pattern was compiled once when it was parsed"),
+        });
+        let kept = Arc::clone(&compiled);
+        self.compiled.insert(pattern.as_str().into(), kept);
+        compiled
+    }
+
+    /// Forgets the patterns that no router has any more, once there are twice as many as the last time.
+    pub(super) fn trim(&mut self) {
+        if self.compiled.len() > 2 * self.left {
+            self.compiled
+                .retain(|_, compiled| Arc::strong_count(compiled) > 1);
+            self.left = self.compiled.len();
+        }
+    }
+}
+
+/// Collects the patterns of candidates that are being compiled.
+#[derive(Debug)]
+pub(super) struct PatternSet<'a, 'p> {
+    pool: &'p mut PatternPool,
+    ids: HashMap<&'a str, PatternId>,
+    list: Vec<Arc<Compiled>>,
+}
+
+impl<'a, 'p> PatternSet<'a, 'p> {
+    pub(super) fn new(pool: &'p mut PatternPool) -> Self {
+        Self {
+            pool,
+            ids: HashMap::new(),
+            list: Vec::new(),
+        }
+    }
+
     /// The number of a pattern; compiles it when it is new.
     pub(super) fn add(&mut self, pattern: &'a Pattern) -> PatternId {
         *self.ids.entry(pattern.as_str()).or_insert_with(|| {
-            let regex = pattern.compile();
-            self.list.push(Compiled {
-                prefix: literal_prefix(pattern.as_str()).into_boxed_slice(),
-                regex: regex.expect("a pattern was compiled once when it was parsed"),
-            });
+            self.list.push(self.pool.get(pattern));
             PatternId(self.list.len() - 1)
         })
     }
 
     /// The finished set.
     pub(super) fn build(self) -> Patterns {
-        Patterns {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            list: self.list.into_boxed_slice(),
-        }
+        Patterns(self.list.into_boxed_slice())
     }
 }
 
@@ -137,7 +196,7 @@ fn literal_prefix(pattern: &str) -> Vec<u8> {
     literals.flatten().copied().collect()
 }
 
-/// Tells sets of patterns apart: a cache used with another set's regex would panic.
+/// Tells patterns apart.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 #[cfg(test)]

@@ -6,25 +6,38 @@
 
 use std::ops::{ControlFlow, Range};
 
-use http::HeaderName;
-
-use super::condition::{Condition, Mismatch};
-use super::host::Hosts;
+use super::condition::Mismatch;
+use super::hash::Hash;
+use super::host::{Coverage, Kind, Level, hash_exact, longest_wildcard, suffixes};
 use super::matcher::Matcher;
-use super::path::Paths;
-use super::pattern::{Patterns, RegexCache};
+use super::part::{Matches, SharedPart, part_of};
+use super::path::Node;
+use super::pattern::RegexCache;
 use super::request::{HeaderLookup, RequestView};
+use crate::memory::Chunked;
 
 /// The compiled matches of all rules of a listener. Immutable; shards share it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Router {
-    pub(super) hosts: Hosts,
-    pub(super) paths: Paths,
-    pub(super) candidates: Box<[Candidate]>,
-    pub(super) conditions: Box<[Condition]>,
-    /// Names of the headers that conditions ask for.
-    pub(super) names: Box<[HeaderName]>,
-    pub(super) patterns: Patterns,
+    /// A power of two of them.
+    pub(super) parts: Vec<SharedPart>,
+    /// The hosts, by number.
+    pub(super) levels: Chunked<Level>,
+    /// Labels of the wildcard that has, or had, the most.
+    deepest: usize,
+    /// The number of the level of every host.
+    any: Option<usize>,
+}
+
+impl Default for Router {
+    fn default() -> Self {
+        Self {
+            parts: vec![SharedPart::default()],
+            levels: Chunked::default(),
+            deepest: 0,
+            any: None,
+        }
+    }
 }
 
 /// A match of a rule, at one place in the router.
@@ -89,24 +102,121 @@ impl Router {
         cache: &mut RegexCache,
         mut visit: impl FnMut(&'r Candidate, usize, Result<(), Mismatch<'r>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut matcher = Matcher::new(request, &self.names, &self.patterns, cache);
-        let mut all = |range: Range<usize>, prefix_len| {
-            self.candidates[range].iter().try_for_each(|candidate| {
-                let mut conditions = self.conditions[candidate.conditions()].iter();
+        let mut all = |matches: &'r Matches, range: Range<usize>, prefix_len| {
+            let mut matcher = Matcher::new(request, &matches.names, &matches.patterns, cache);
+            matches.candidates[range].iter().try_for_each(|candidate| {
+                let mut conditions = matches.conditions[candidate.conditions()].iter();
                 let verdict = conditions.try_for_each(|condition| matcher.meets(condition));
                 visit(candidate, prefix_len, verdict)
             })
         };
-        for (_, level) in self.hosts.covering(request.host) {
-            let located = self.paths.locate(&level.scope, request.path);
-            if let Some(node) = located.exact {
-                all(self.paths.node(node).exact(), 0)?;
+        for (_, level) in self.covering(request.host) {
+            let mut located = self.locate(level, request.path, usize::MAX);
+            if let Some((matches, node)) = located.exact {
+                all(matches, node.exact(), 0)?;
             }
-            for node in self.paths.prefixes(located.prefix) {
-                all(node.prefix(), node.length())?;
+            while let Some((matches, node)) = located.prefix {
+                all(matches, node.prefix(), node.length())?;
+                located = self.locate(level, request.path, node.length());
             }
-            all(level.regexes(), 0)?;
+            // The target `*` of OPTIONS lies under no prefix.
+            if request.path.first().is_none_or(|byte| *byte == b'/') {
+                all(&level.matches, level.root(), 0)?;
+            }
+            all(&level.matches, level.regexes(), 0)?;
         }
         ControlFlow::Continue(())
     }
+
+    /// Where `path` leads in a host, no further than before `limit`.
+    fn locate(&self, level: &Level, path: &[u8], limit: usize) -> Located<'_> {
+        let mut located = Located::default();
+        for (step, is_exact) in level.scope.steps(path, limit) {
+            let part = &*self.parts[part_of(step.hash, self.parts.len())];
+            let found = part
+                .paths
+                .find(level.scope.id(), step.hash, &path[..step.end]);
+            let found = found.map(|node| (&part.matches, node));
+            if is_exact {
+                located.exact = found;
+            }
+            located.prefix = found
+                .filter(|(_, node)| !node.prefix().is_empty())
+                .or(located.prefix);
+        }
+        located
+    }
+
+    /// The levels that cover `host`, most specific first, each with its number.
+    pub(super) fn covering(&self, host: &[u8]) -> impl Iterator<Item = (usize, &Level)> {
+        let exact = || self.level(hash_exact(host), Kind::Exact, host);
+        let mut stage = Stage::Exact;
+        let numbers = std::iter::from_fn(move || {
+            loop {
+                match stage {
+                    Stage::Exact => {
+                        stage = Stage::Under(0);
+                        if let Some(exact) = exact() {
+                            return Some(exact);
+                        }
+                    }
+                    Stage::Under(after) => {
+                        let under = |hash, name: &[u8]| self.level(hash, Kind::Under, name);
+                        let found = longest_wildcard(host, self.deepest, after, under);
+                        stage = found.map_or(Stage::Any, |(_, start)| Stage::Under(start));
+                        if let Some((number, _)) = found {
+                            return Some(number);
+                        }
+                    }
+                    Stage::Any => {
+                        stage = Stage::Over;
+                        return self.any;
+                    }
+                    Stage::Over => return None,
+                }
+            }
+        });
+        numbers.filter_map(|number| Some((number, self.levels.get(number)?)))
+    }
+
+    fn level(&self, hash: Hash, kind: Kind, name: &[u8]) -> Option<usize> {
+        self.parts[part_of(hash, self.parts.len())].level(hash, kind, name)
+    }
+
+    /// Notes a level that is there from now on.
+    pub(super) fn note_level(&mut self, coverage: Coverage<'_>, number: usize) {
+        match coverage {
+            Coverage::Any => self.any = Some(number),
+            Coverage::Under(name) => {
+                let labels = suffixes(name.as_bytes()).count();
+                self.deepest = self.deepest.max(labels);
+            }
+            Coverage::Exact(_) => {}
+        }
+    }
+
+    /// Notes that a level is gone.
+    pub(super) fn forget_level(&mut self, coverage: Coverage<'_>) {
+        if coverage == Coverage::Any {
+            self.any = None;
+        }
+    }
+}
+
+/// Where a request's path leads in one host.
+#[derive(Default)]
+struct Located<'r> {
+    /// The node of the very path.
+    exact: Option<(&'r Matches, &'r Node)>,
+    /// The node of the longest prefix.
+    prefix: Option<(&'r Matches, &'r Node)>,
+}
+
+/// Which levels come next.
+enum Stage {
+    Exact,
+    /// The wildcards that start behind this byte of the host.
+    Under(usize),
+    Any,
+    Over,
 }

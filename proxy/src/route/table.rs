@@ -12,6 +12,12 @@ pub(super) struct Table {
     slots: Box<[u64]>,
 }
 
+impl Default for Table {
+    fn default() -> Self {
+        Self::build(&[])
+    }
+}
+
 impl Table {
     /// A table in which the n-th of `hashes` leads to n.
     pub(super) fn build(hashes: &[Hash]) -> Self {

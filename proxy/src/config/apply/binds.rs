@@ -74,7 +74,7 @@ impl Binds {
         }
         for request in &self.wanted {
             if self.failed.contains_key(&request.id) && !failed.contains_key(&request.id) {
-                info!(address = %request.address, "listening now");
+                info!(address = %request.address, "listening");
             }
         }
         self.failed = failed;

@@ -23,7 +23,8 @@ use super::dns::{Answer, LookupError, Names, Resolver};
 use super::in_force::InForce;
 use super::jwks::Fetcher;
 use super::publish::Publisher;
-use crate::limits::SNAPSHOT_SWEEP;
+use crate::limits::{SNAPSHOT_SWEEP, TRIM_AFTER_CHANGES};
+use crate::memory;
 
 /// A bind that the supervisor is to have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,9 +125,14 @@ impl Applier {
             problems,
             begun,
         } = update;
+        let are_many = changes.len() >= TRIM_AFTER_CHANGES;
         self.pending.extend(changes);
         self.problems = problems;
         self.put_in_force(begun, locate).await;
+        if are_many {
+            // What reading and translating them took is free now, and no such load may come for days.
+            memory::trim();
+        }
     }
 
     /// Waits for the next thing that is due. May be dropped and called again.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use xds::model::{
-    self, HttpRule, ListenerKey, ListenerProtocol, Model, Route, RouteKey, RouteRule,
+    self, Hostname, HttpMatch, ListenerKey, ListenerProtocol, Order, Route, RouteKey, RouteRule,
 };
 
 use super::CompileOptions;
@@ -14,7 +14,7 @@ use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule};
 use super::tls::TlsCompiler;
 use crate::config::{Accepts, Carries, Chunked, L4Routes, Listener, Rule};
-use crate::route::{Entry, Router};
+use crate::route::{Router, RouterCompiler, Source};
 
 /// All listeners that are on a bind.
 #[derive(Debug, Default)]
@@ -27,8 +27,9 @@ struct Unit {
     /// The rules of requests, by number.
     table: Chunked<Rule>,
     numbers: Slots,
+    router: RouterCompiler<RouteMatch>,
     /// What finds rules of requests, and of connections; none where it is to be made again.
-    found_by: Option<(Arc<Router>, Arc<L4Routes>)>,
+    found_by: (Option<Arc<Router>>, Option<Arc<L4Routes>>),
     compiled: Option<Arc<Listener>>,
 }
 
@@ -36,7 +37,56 @@ struct Unit {
 #[derive(Debug)]
 struct Numbered {
     rule: CompiledRule,
-    number: Option<usize>,
+    route: Arc<Route>,
+    number: Option<u32>,
+}
+
+/// A match of a route's rule, as the router's compiler keeps it.
+#[derive(Debug, Clone)]
+struct RouteMatch {
+    route: Arc<Route>,
+    number: u32,
+    index: u16,
+}
+
+impl RouteMatch {
+    /// All matches of a rule.
+    fn all(route: &Arc<Route>, number: u32) -> impl Iterator<Item = Self> {
+        let matches = match &route.rule {
+            RouteRule::Http(rule) => rule.matches.len(),
+            RouteRule::Tls(_) | RouteRule::Tcp(_) | RouteRule::Udp(_) => 0,
+        };
+        (0..).take(matches).map(move |index| Self {
+            route: Arc::clone(route),
+            number,
+            index,
+        })
+    }
+}
+
+impl Source for RouteMatch {
+    fn hostnames(&self) -> &[Hostname] {
+        &self.route.hostnames
+    }
+
+    fn matches(&self) -> &HttpMatch {
+        let RouteRule::Http(rule) = &self.route.rule else {
+            unreachable!("other rules have no matches");
+        };
+        &rule.matches[usize::from(self.index)]
+    }
+
+    fn order(&self) -> &Order {
+        &self.route.order
+    }
+
+    fn tie(&self) -> &str {
+        self.route.key.as_str()
+    }
+
+    fn id(&self) -> (u32, u16) {
+        (self.number, self.index)
+    }
 }
 
 impl Listeners {
@@ -55,34 +105,13 @@ impl Listeners {
         &mut self,
         listener: &ListenerKey,
         key: &RouteKey,
-        rule: Option<CompiledRule>,
+        rule: Option<(CompiledRule, Arc<Route>)>,
     ) -> Option<CompiledRule> {
         let unit = match &rule {
             Some(_) => self.0.entry(listener.clone()).or_default(),
             None => self.0.get_mut(listener)?,
         };
-        unit.found_by = None;
-        let before = unit.rules.remove(key);
-        let (mut number, before) = match before {
-            Some(Numbered { rule, number }) => (number, Some(rule)),
-            None => (None, None),
-        };
-        let http = match rule.as_ref().map(|it| &it.rule) {
-            Some(AnyRule::Http(rule)) => Some(Arc::clone(rule)),
-            _ => None,
-        };
-        if let Some(unused) = number.take_if(|_| http.is_none()) {
-            unit.table.set(unused, None);
-            unit.numbers.give_back(unused);
-        }
-        if http.is_some() {
-            let number = *number.get_or_insert_with(|| unit.numbers.take());
-            unit.table.set(number, http);
-        }
-        if let Some(rule) = rule {
-            unit.rules.insert(key.clone(), Numbered { rule, number });
-        }
-        before
+        unit.set(key, rule)
     }
 
     /// Takes a listener out, with its rules.
@@ -104,7 +133,6 @@ impl Listeners {
 
 /// Compiles listeners, whose rules are compiled already.
 pub(super) struct ListenerCompiler<'c> {
-    pub(super) model: &'c Model,
     pub(super) policies: &'c Policies,
     pub(super) listeners: &'c mut Listeners,
     pub(super) ids: &'c mut Ids,
@@ -117,7 +145,7 @@ impl ListenerCompiler<'_> {
         let key = &listener.key;
         let settings = settings(listener, self.policies, self.options);
         let unit = self.listeners.0.entry(key.clone()).or_default();
-        let (router, l4) = unit.found_by(self.model);
+        let (router, l4) = unit.found_by();
         let accepts = match &listener.protocol {
             ListenerProtocol::Https(server) | ListenerProtocol::Tls(server) => {
                 let tls = self.tls.listener(key, &listener.gateway, server);
@@ -152,40 +180,84 @@ impl ListenerCompiler<'_> {
 }
 
 impl Unit {
-    /// What finds its rules.
-    fn found_by(&mut self, model: &Model) -> (Arc<Router>, Arc<L4Routes>) {
-        if let Some((router, l4)) = &self.found_by {
-            return (Arc::clone(router), Arc::clone(l4));
+    /// Puts a rule in place of its earlier form, or takes it out. Returns the earlier one.
+    fn set(
+        &mut self,
+        key: &RouteKey,
+        rule: Option<(CompiledRule, Arc<Route>)>,
+    ) -> Option<CompiledRule> {
+        let before = self.rules.remove(key);
+        let mut number = before.as_ref().and_then(|it| it.number);
+        let is_http = |rule: &CompiledRule| matches!(rule.rule, AnyRule::Http(_));
+        if before.as_ref().is_some_and(|it| !is_http(&it.rule))
+            || rule.as_ref().is_some_and(|(rule, _)| !is_http(rule))
+        {
+            self.found_by.1 = None;
         }
-        self.numbers.begin();
-        let routes = self.rules.iter();
-        let routes = routes.filter_map(|(key, it)| Some((&**model.routes.get(key)?, it)));
-        let http = routes.clone().filter_map(|(route, it)| match &route.rule {
-            RouteRule::Http(rule) => Some((route, rule, it.number?)),
+        if let Some(Numbered { route, .. }) = &before
+            && let Some(number) = number
+        {
+            self.found_by.0 = None;
+            RouteMatch::all(route, number).for_each(|it| self.router.remove(&it));
+        }
+        let http = match rule.as_ref().map(|(it, _)| &it.rule) {
+            Some(AnyRule::Http(rule)) => Some(Arc::clone(rule)),
             _ => None,
-        });
-        let router = Arc::new(Router::compile(entries(http)));
-        let mut l4: Vec<_> = routes
-            .filter_map(|(route, it)| match &it.rule.rule {
-                AnyRule::L4(rule) => Some((route, rule)),
-                AnyRule::Http(_) => None,
-            })
-            .collect();
-        // Those chosen by server name go before those for all connections, and of equal ones the
-        // first by order.
-        l4.sort_by_key(|(route, _)| (!matches!(route.rule, RouteRule::Tls(_)), &route.order));
-        let mut named = Vec::new();
-        for (route, rule) in l4 {
-            if route.hostnames.is_empty() {
-                named.push((None, Arc::clone(rule)));
-            }
-            let names = route.hostnames.iter().map(Some);
-            named.extend(names.map(|name| (name, Arc::clone(rule))));
+        };
+        if let Some(unused) = number.take_if(|_| http.is_none()) {
+            self.table.set(unused as usize, None);
+            self.numbers.give_back(unused as usize);
         }
-        let l4 = Arc::new(L4Routes::new(named));
-        self.found_by = Some((Arc::clone(&router), Arc::clone(&l4)));
-        (router, l4)
+        if let Some(http) = http {
+            let number = *number.get_or_insert_with(|| {
+                let number = self.numbers.take();
+                u32::try_from(number).expect("rules are objects that somebody wrote")
+            });
+            self.table.set(number as usize, Some(http));
+        }
+        if let Some((rule, route)) = rule {
+            if let Some(number) = number {
+                self.found_by.0 = None;
+                RouteMatch::all(&route, number).for_each(|it| self.router.add(&it));
+            }
+            let numbered = Numbered {
+                rule,
+                route,
+                number,
+            };
+            self.rules.insert(key.clone(), numbered);
+        }
+        before.map(|before| before.rule)
     }
+
+    /// What finds its rules.
+    fn found_by(&mut self) -> (Arc<Router>, Arc<L4Routes>) {
+        self.numbers.begin();
+        let (router, l4) = &mut self.found_by;
+        let router = router.get_or_insert_with(|| Arc::new(self.router.router()));
+        let l4 = l4.get_or_insert_with(|| Arc::new(l4_routes(&self.rules)));
+        (Arc::clone(router), Arc::clone(l4))
+    }
+}
+
+/// The rules of connections: those chosen by server name go before those for all connections, and of
+/// equal ones the first by order.
+fn l4_routes(rules: &BTreeMap<RouteKey, Numbered>) -> L4Routes {
+    let rules = rules.values().filter_map(|it| match &it.rule.rule {
+        AnyRule::L4(rule) => Some((&it.route, rule)),
+        AnyRule::Http(_) => None,
+    });
+    let mut rules: Vec<_> = rules.collect();
+    rules.sort_by_key(|(route, _)| (!matches!(route.rule, RouteRule::Tls(_)), &route.order));
+    let mut named = Vec::new();
+    for (route, rule) in rules {
+        if route.hostnames.is_empty() {
+            named.push((None, Arc::clone(rule)));
+        }
+        let names = route.hostnames.iter().map(Some);
+        named.extend(names.map(|name| (name, Arc::clone(rule))));
+    }
+    L4Routes::new(named)
 }
 
 /// What Gateway, ListenerSet and listener say of requests.
@@ -199,21 +271,4 @@ pub(super) fn settings<'a>(
         .with(policies.of_gateway(&listener.gateway))
         .with(set)
         .with(own)
-}
-
-/// Every match of every route, which goes by its number.
-fn entries<'a>(
-    routes: impl Iterator<Item = (&'a Route, &'a HttpRule, usize)>,
-) -> impl Iterator<Item = Entry<'a>> {
-    routes.flat_map(|(route, rule, number)| {
-        let number = u32::try_from(number).expect("rules are objects that somebody wrote");
-        let matches = (0..).zip(&rule.matches);
-        matches.map(move |(match_index, matches)| Entry {
-            hostnames: &route.hostnames,
-            matches,
-            order: &route.order,
-            match_index,
-            route: number,
-        })
-    })
 }

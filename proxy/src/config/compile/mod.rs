@@ -281,6 +281,7 @@ impl Compiler {
             let used = compiled.note(&mut self.users);
             self.add_users(used, compiled.gateway(), clusters);
         }
+        let compiled = compiled.zip(route.map(Arc::clone));
         if let Some(before) = self.listeners.set(&listener.key, key, compiled) {
             self.give_back(key, before, clusters);
         }
@@ -343,7 +344,6 @@ impl Compiler {
                 continue;
             };
             let mut compiler = ListenerCompiler {
-                model: &self.model,
                 policies: &self.policies,
                 listeners: &mut self.listeners,
                 ids: &mut self.ids,

@@ -1,0 +1,187 @@
+//! Parts of a router: each has the hosts and the paths that hash to it, with the candidates there.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+use xds::model::PathMatch;
+
+use super::compile::{NewLevel, NewPart};
+use super::condition::{Condition, ConditionSet};
+use super::hash::Hash;
+use super::host::{HostName, Kind};
+use super::path::Paths;
+use super::pattern::{PatternPool, Patterns};
+use super::rank::{Source, ranked};
+use super::select::Candidate;
+use super::table::{Table, narrow};
+
+/// One part.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    table: Table,
+    hosts: Box<[Host]>,
+    pub(super) paths: Paths,
+    pub(super) matches: Matches,
+}
+
+/// A host, and the number of its level.
+#[derive(Debug)]
+struct Host {
+    name: HostName,
+    level: u32,
+}
+
+/// Which of so many parts has what has this hash.
+pub(super) fn part_of(hash: Hash, parts: usize) -> usize {
+    // Within a part, the other half of the hash chooses the slot.
+    usize::try_from(hash.tag()).unwrap_or_default() & (parts - 1)
+}
+
+impl Part {
+    /// The number of a level by its name.
+    pub(super) fn level(&self, hash: Hash, kind: Kind, name: &[u8]) -> Option<usize> {
+        let is_meant = |number: usize| self.hosts[number].name.is(kind, name);
+        let number = self.table.find(hash, is_meant)?;
+        Some(self.hosts[number].level as usize)
+    }
+
+    pub(super) fn compile<S: Source>(
+        new: &NewPart<S>,
+        levels: &[Option<NewLevel<S>>],
+        pool: &mut PatternPool,
+    ) -> Self {
+        let hosts = new.hosts.iter().filter_map(|number| {
+            let name = levels.get(*number)?.as_ref()?.name.clone();
+            let level = narrow(*number);
+            Some(Host { name, level })
+        });
+        let hosts: Box<[Host]> = hosts.collect();
+        let hashes: Vec<Hash> = hosts.iter().map(|it| it.name.coverage().hash()).collect();
+        let mut matches = NewMatches::new(pool);
+        let nodes = new.nodes.iter().map(|node| {
+            let start = matches.count();
+            matches.add(&node.exact);
+            let middle = matches.count();
+            matches.add(&node.prefix);
+            (node.level, node.path(), [start, middle, matches.count()])
+        });
+        let paths = Paths::build(nodes);
+        Self {
+            table: Table::build(&hashes),
+            hosts,
+            paths,
+            matches: matches.build(),
+        }
+    }
+}
+
+/// Candidates, and what they demand.
+#[derive(Debug, Default)]
+pub(super) struct Matches {
+    pub(super) candidates: Box<[Candidate]>,
+    pub(super) conditions: Box<[Condition]>,
+    /// Names of the headers that conditions ask for.
+    pub(super) names: Box<[HeaderName]>,
+    pub(super) patterns: Patterns,
+}
+
+/// Candidates that are being put together.
+pub(super) struct NewMatches<'a, 'p> {
+    candidates: Vec<Candidate>,
+    conditions: ConditionSet<'a, 'p>,
+}
+
+impl<'a, 'p> NewMatches<'a, 'p> {
+    pub(super) fn new(pool: &'p mut PatternPool) -> Self {
+        Self {
+            candidates: Vec::new(),
+            conditions: ConditionSet::new(pool),
+        }
+    }
+
+    /// How many candidates there are.
+    pub(super) fn count(&self) -> u32 {
+        narrow(self.candidates.len())
+    }
+
+    /// Adds the candidates of one place, in the order of Gateway API.
+    pub(super) fn add<S: Source>(&mut self, sources: &'a [S]) {
+        for source in ranked(sources) {
+            let conditions_start = narrow(self.conditions.list.len());
+            self.conditions.add(source.matches());
+            let (route, match_index) = source.id();
+            self.candidates.push(Candidate {
+                route,
+                match_index,
+                conditions_start,
+                conditions_end: narrow(self.conditions.list.len()),
+            });
+        }
+    }
+
+    pub(super) fn build(self) -> Matches {
+        Matches {
+            candidates: self.candidates.into_boxed_slice(),
+            conditions: self.conditions.list.into_boxed_slice(),
+            names: self.conditions.name_list.into_boxed_slice(),
+            patterns: self.conditions.patterns.build(),
+        }
+    }
+}
+
+/// A path of a host that is being put together. It has a candidate at least.
+#[derive(Debug)]
+pub(super) struct NewNode<S> {
+    /// Number of the host.
+    pub(super) level: usize,
+    /// Candidates that match the path alone.
+    pub(super) exact: Vec<S>,
+    /// Candidates that match it and everything under it.
+    pub(super) prefix: Vec<S>,
+}
+
+impl<S: Source> NewNode<S> {
+    pub(super) fn new(level: usize, source: &S) -> Self {
+        let mut node = Self {
+            level,
+            exact: Vec::new(),
+            prefix: Vec::new(),
+        };
+        node.add(source);
+        node
+    }
+
+    /// The path.
+    pub(super) fn path(&self) -> &str {
+        let source = self.exact.first().or(self.prefix.first());
+        match source.map(|source| &source.matches().path) {
+            Some(PathMatch::Exact(path) | PathMatch::Prefix(path)) => path,
+            Some(PathMatch::Regex(_)) | None => "",
+        }
+    }
+
+    /// Whether it is this path of this host.
+    pub(super) fn is(&self, level: usize, path: &str) -> bool {
+        self.level == level && self.path() == path
+    }
+
+    pub(super) fn add(&mut self, source: &S) {
+        self.list(source).push(source.clone());
+    }
+
+    /// Takes a candidate out. Whether none is left.
+    pub(super) fn remove(&mut self, source: &S) -> bool {
+        self.list(source).retain(|other| other.id() != source.id());
+        self.exact.is_empty() && self.prefix.is_empty()
+    }
+
+    fn list(&mut self, source: &S) -> &mut Vec<S> {
+        match &source.matches().path {
+            PathMatch::Exact(_) => &mut self.exact,
+            PathMatch::Prefix(_) | PathMatch::Regex(_) => &mut self.prefix,
+        }
+    }
+}
+
+/// A shared part.
+pub(super) type SharedPart = Arc<Part>;

@@ -1,0 +1,72 @@
+//! The precedence of Gateway API among candidates of one place.
+
+use std::cmp::{Ordering, Reverse};
+
+use xds::model::{Hostname, HttpMatch, Order};
+
+use super::compile::Entry;
+
+/// A match of a rule, as the compiler keeps it.
+pub(crate) trait Source: Clone {
+    /// Hosts of the rule; empty means every host.
+    fn hostnames(&self) -> &[Hostname];
+
+    /// The match.
+    fn matches(&self) -> &HttpMatch;
+
+    /// Where the rule stands among equally specific ones.
+    fn order(&self) -> &Order;
+
+    /// Decides between rules that stand at the same place; where it is the same too, the first wins.
+    fn tie(&self) -> &str;
+
+    /// The rule, by the caller's number, and the match's number in it.
+    fn id(&self) -> (u32, u16);
+}
+
+impl Source for Entry<'_> {
+    fn hostnames(&self) -> &[Hostname] {
+        self.hostnames
+    }
+
+    fn matches(&self) -> &HttpMatch {
+        self.matches
+    }
+
+    fn order(&self) -> &Order {
+        self.order
+    }
+
+    fn tie(&self) -> &'static str {
+        ""
+    }
+
+    fn id(&self) -> (u32, u16) {
+        (self.route, self.match_index)
+    }
+}
+
+/// The candidates of one place, those that win first.
+pub(super) fn ranked<S: Source>(sources: &[S]) -> Vec<&S> {
+    let mut ranked: Vec<&S> = sources.iter().collect();
+    ranked.sort_by(|a, b| compare(*a, *b));
+    ranked
+}
+
+fn compare<S: Source>(a: &S, b: &S) -> Ordering {
+    rank(a).cmp(&rank(b))
+}
+
+/// The smaller one wins: with a method, with more headers, with more parameters, the older rule.
+fn rank<S: Source>(source: &S) -> impl Ord + '_ {
+    let matches = source.matches();
+    let (_, match_index) = source.id();
+    (
+        matches.method.is_none(),
+        Reverse(matches.headers.len()),
+        Reverse(matches.query.len()),
+        source.order(),
+        match_index,
+        source.tie(),
+    )
+}
