@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context as _, Result, bail, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use super::load::Load;
@@ -161,6 +161,7 @@ pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Resul
         let resources = json!({"limits": {"cpu": "1", "memory": "64Mi"}});
         let gateway = GatewayPod::named(&scope.images, "gateway").resources(resources);
         let backend = start_echo(scope).await?;
+        until_cpus_are_free(scope, &node.to_string()).await?;
         let object = on_node(gateway.object(), &node.to_string());
         scope
             .apply(&[config_map(&http_to(&backend)?), object])
@@ -180,6 +181,30 @@ pub(super) async fn a_shard_is_bound_to_an_exclusive_cpu(scope: &Scope) -> Resul
         "expected one shard on it: {runtime}"
     );
     Ok(())
+}
+
+/// Waits until no pod of a node requests CPU time any more. Those of a test before end after it, and a pod
+/// that requests a whole CPU meanwhile is rejected for good, with `OutOfcpu`.
+async fn until_cpus_are_free(scope: &Scope, node: &str) -> Result<()> {
+    let pods: Api<Pod> = Api::all(scope.client.clone());
+    let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let what = format!("pods on {node} that request CPU time to be gone");
+    scope
+        .until(&what, async || {
+            let pods = pods.list(&there).await?;
+            let busy = pods.iter().any(requests_cpu);
+            Ok((!busy).then_some(()))
+        })
+        .await
+}
+
+fn requests_cpu(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut resources = containers.filter_map(|container| container.resources.as_ref());
+    resources.any(|resources| {
+        let requests = resources.requests.as_ref();
+        requests.is_some_and(|requests| requests.contains_key("cpu"))
+    })
 }
 
 /// Kubelet's policy by which a container with a whole number of CPUs has them for itself.
@@ -215,7 +240,7 @@ fn reconfigure_kubelet(scope: &Scope, node: Place, lines: &str) -> Result<String
 /// Where the lines of a test begin.
 const OWN_LINES: &str = "# Of a test:\n";
 
-/// Nothing is refused for want of memory: what connections may take is bounded from the start.
+/// A thousand clients are no reason to refuse anything.
 pub(super) async fn many_clients_fit_into_its_memory_limit(scope: &Scope) -> Result<()> {
     let limited = json!({"limits": {"memory": "128Mi"}});
     let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
