@@ -182,28 +182,28 @@ failures! {
     MalformedHead     400 Internal Client Close Never "malformed_head" "the request's head is malformed";
     MalformedBody     400 Internal Client Close Never "malformed_body" "the request's body is malformed";
     BadPath           400 Internal Client Close Never "bad_path" "the request's path is malformed";
-    HeadTimeout       408 DeadlineExceeded Client Close Never "head_timeout" "the request's head took too long";
-    BodyTimeout       408 DeadlineExceeded Client Close Never "body_timeout" "the request's body took too long";
+    HeadTimeout       408 DeadlineExceeded Client Close Never "head_timeout" "timed out waiting for the request's head";
+    BodyTimeout       408 DeadlineExceeded Client Close Never "body_timeout" "timed out waiting for the request's body";
     BodyTooLarge      413 ResourceExhausted Client Close Never "body_too_large" "the request's body is too large";
     TargetTooLong     414 ResourceExhausted Client Close Never "target_too_long" "the request's target is too long";
-    ExpectRefused     417 Unimplemented Client Close Never "expect_refused" "only `Expect: 100-continue` is understood";
+    ExpectRefused     417 Unimplemented Client Close Never "expect_refused" "only `Expect: 100-continue` is supported";
     HeadTooLarge      431 ResourceExhausted Client Close Never "head_too_large" "the request's head is too large";
-    CodingUnknown     501 Unimplemented Client Close Never "coding_unknown" "the transfer coding is not understood";
-    MethodUnknown     501 Unimplemented Client Close Never "method_unknown" "the method is not understood";
-    VersionUnknown    505 Unimplemented Client Close Never "version_unknown" "only HTTP/1.0 and HTTP/1.1 are spoken here";
-    ClientGone        499 Cancelled Client Reset Never "client_gone" "the client left";
-    ClientStalled     499 Cancelled Client Reset Never "client_stalled" "the client took no bytes";
+    CodingUnknown     501 Unimplemented Client Close Never "coding_unknown" "the transfer coding is not supported";
+    MethodUnknown     501 Unimplemented Client Close Never "method_unknown" "the method is not supported";
+    VersionUnknown    505 Unimplemented Client Close Never "version_unknown" "the HTTP version is not supported";
+    ClientGone        499 Cancelled Client Reset Never "client_gone" "the client closed the connection";
+    ClientStalled     499 Cancelled Client Reset Never "client_stalled" "the client stopped reading";
 
     // Connections that are carried as they are; none of this is ever answered.
     BadHello          400 Internal Client Close Never "bad_hello" "the connection does not begin with a TLS ClientHello";
-    UntrustedHeader   400 Internal Client Reset Never "untrusted_header" "the PROXY protocol header is of a peer that is not trusted";
-    HelloTimeout      408 DeadlineExceeded Client Reset Never "hello_timeout" "the TLS ClientHello took too long";
-    StreamIdle        408 DeadlineExceeded Client Reset Never "stream_idle" "nobody said anything for too long";
-    Drained           503 Unavailable Internal Reset Never "drained" "the gateway came to its end";
+    UntrustedHeader   400 Internal Client Reset Never "untrusted_header" "the PROXY protocol header came from an untrusted peer";
+    HelloTimeout      408 DeadlineExceeded Client Reset Never "hello_timeout" "timed out waiting for the TLS ClientHello";
+    StreamIdle        408 DeadlineExceeded Client Reset Never "stream_idle" "idle timeout";
+    Drained           503 Unavailable Internal Reset Never "drained" "the gateway is shutting down";
 
     // Datagrams, which are dropped, and sessions of them.
     DatagramCut       413 ResourceExhausted Client Reset Never "datagram_cut" "a datagram is too large";
-    SessionsFull      429 Unavailable Internal Reset Never "sessions_full" "too many sessions of datagrams";
+    SessionsFull      429 Unavailable Internal Reset Never "sessions_full" "too many UDP sessions";
 
     // Routing.
     NoListener        404 Unimplemented Client Keep Never "no_listener" "no listener serves this host";
@@ -214,8 +214,8 @@ failures! {
     // Authentication. Which check failed is not for the client to know.
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
-    Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is needed";
-    NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified now";
+    Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
+    NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified at the moment";
 
     // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
     // is 503, never 502: the client may come back.
@@ -223,23 +223,23 @@ failures! {
     ConnectFailed     503 Unavailable Upstream Keep Safe "connect_failed" "the connection to the upstream failed";
     ConnectTimeout    503 Unavailable Upstream Keep Safe "connect_timeout" "the connection to the upstream timed out";
     UpstreamTls       503 Unavailable Upstream Keep Safe "upstream_tls" "the TLS handshake with the upstream failed";
-    UpstreamTlsUnset  503 Unavailable Internal Keep Never "upstream_tls_unset" "the TLS settings of the upstream cannot be used";
-    UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream turned the request away unseen";
-    UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests wait for the upstream";
+    UpstreamTlsUnset  503 Unavailable Internal Keep Never "upstream_tls_unset" "the upstream's TLS settings are invalid";
+    UpstreamRefused   503 Unavailable Upstream Keep Safe "upstream_refused" "the upstream refused the stream without processing it";
+    UpstreamFull      503 Unavailable Internal Keep Never "upstream_full" "too many requests are waiting for the upstream";
 
     // The exchange with an endpoint, before the response's head.
-    UpstreamReset     502 Unavailable Upstream Keep Policy "upstream_reset" "the upstream broke off";
+    UpstreamReset     502 Unavailable Upstream Keep Policy "upstream_reset" "the upstream reset the connection";
     UpstreamClosed    502 Unavailable Upstream Keep Policy "upstream_closed" "the upstream closed the connection";
-    UpstreamGarbage   502 Unavailable Upstream Keep Never "upstream_garbage" "the upstream's answer is malformed";
-    UpstreamTimeout   504 DeadlineExceeded Upstream Keep Policy "upstream_timeout" "the upstream took too long";
-    RequestTimeout    504 DeadlineExceeded Upstream Keep Never "request_timeout" "the request took too long";
+    UpstreamGarbage   502 Unavailable Upstream Keep Never "upstream_garbage" "the upstream's response is malformed";
+    UpstreamTimeout   504 DeadlineExceeded Upstream Keep Policy "upstream_timeout" "the upstream timed out";
+    RequestTimeout    504 DeadlineExceeded Upstream Keep Never "request_timeout" "the request timed out";
 
     // And after it, when the status is already out.
-    ResponseBroken    502 Unavailable Upstream Reset Never "response_broken" "the upstream broke off in the response";
-    ResponseTimeout   504 DeadlineExceeded Upstream Reset Never "response_timeout" "the upstream stalled in the response";
+    ResponseBroken    502 Unavailable Upstream Reset Never "response_broken" "the upstream reset the connection during the response";
+    ResponseTimeout   504 DeadlineExceeded Upstream Reset Never "response_timeout" "the upstream stalled during the response";
 
     // Ourselves.
-    Overloaded        503 Unavailable Internal Keep Never "overloaded" "the gateway has too much to do";
+    Overloaded        503 Unavailable Internal Keep Never "overloaded" "the gateway is overloaded";
 }
 
 impl FailureKind {

@@ -135,7 +135,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
     drop(config);
     drop(admin);
     if !writer.stop(LOG_STOP_PATIENCE) {
-        warn!("the last lines of the access log were not taken");
+        warn!("the last lines of the access log were not written");
     }
     Ok(())
 }
@@ -240,7 +240,7 @@ fn watch(mut signals: Signals, events: Sender<Event>) -> std::io::Result<JoinHan
         for signal in &mut signals {
             // Other servers reload for it: by default it would end us, and every request with us.
             if signal == SIGHUP {
-                info!("SIGHUP changes nothing: files are watched, and read when they change");
+                info!("ignoring SIGHUP: files are watched and reloaded when they change");
                 continue;
             }
             let urgency = if signal == SIGINT {

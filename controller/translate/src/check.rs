@@ -38,9 +38,9 @@ pub fn check(
     let model = &translation.model;
     writeln!(
         out,
-        "{} listeners and {} rules would be served",
-        model.listeners.len(),
-        model.routes.len()
+        "{} and {} would be served",
+        counted(model.listeners.len(), "listener"),
+        counted(model.routes.len(), "rule")
     )?;
     let refused = findings
         .iter()
@@ -148,6 +148,12 @@ fn write_conditions(indent: &str, conditions: &[Condition], out: &mut dyn Write)
     Ok(())
 }
 
+/// A number of things: `1 rule`, `2 rules`.
+fn counted(count: usize, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Verdict, check};
@@ -217,7 +223,7 @@ spec:
         let slip = GOOD.replace("spec:", "spec:\n  listenrs: []");
         let (verdict, text) = checked(&slip);
         assert_eq!(verdict, Verdict::Bad, "{text}");
-        let refused = "error: a.yaml:5: Gateway default/web spec.listenrs: there is no such field \
+        let refused = "error: a.yaml:5: Gateway default/web spec.listenrs: unknown field \
                        (did you mean `listeners`?): correct or remove it\n0 listeners";
         assert!(text.starts_with(refused), "{text}");
 

@@ -29,7 +29,7 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Place {
     /// One machine. Every Gateway shares its addresses, nobody else answers for a Gateway, and
-    /// what a controller would do (parameters, deployment) is passed over.
+    /// what a controller would do (parameters, deployment) is ignored.
     Machine {
         /// Addresses that can be listened on, beside loopback and unspecified ones.
         addresses: BTreeSet<IpAddr>,

@@ -21,7 +21,7 @@ use super::{Client, Next};
 pub(crate) async fn turn_away(shard: &Shard, client: &Client) -> Next {
     let kind = FailureKind::NoListener;
     shard.counters.refused.count(kind);
-    tracing::debug!(client = %client.hop.address(), "turned a request away: its bind is gone");
+    tracing::debug!(client = %client.hop.address(), "refused a request: its bind was removed");
     let (mut lines, mut out) = (Vec::new(), Vec::new());
     write_date(&mut lines);
     let answer = Answer {

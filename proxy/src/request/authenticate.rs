@@ -47,7 +47,7 @@ impl<'a> Exchange<'a> {
             tracing::debug!(
                 route = &*matched.rule.name,
                 why = refusal.reason(),
-                "not let in"
+                "authentication failed"
             );
         }
         self.principal = Some(result?);

@@ -122,7 +122,7 @@ pub(crate) async fn connect(
             if wanted.speaks == Some(Alpn::H2) && !agreed_on(&stream, Alpn::H2) {
                 let why = UpstreamTlsFailure::NoProtocol;
                 let error = why.detail();
-                tracing::debug!(endpoint = %endpoint.name, error, "no HTTP/2 with an endpoint");
+                tracing::debug!(endpoint = %endpoint.name, error, "HTTP/2 connection to an endpoint failed");
                 return Err(no_tls(shard, endpoint, why));
             }
         }
@@ -166,7 +166,7 @@ async fn secure(
         return Err(FailureKind::ConnectTimeout.into());
     }
     done.map_err(|error| {
-        tracing::debug!(endpoint = %endpoint.name, %error, "no TLS with an endpoint");
+        tracing::debug!(endpoint = %endpoint.name, %error, "upstream TLS handshake failed");
         let why = match &error {
             HandshakeError::Tls(error) => UpstreamTlsFailure::from(error),
             HandshakeError::Broken(_) => UpstreamTlsFailure::Broken,
@@ -189,7 +189,7 @@ pub(crate) fn broke_off(
     let Some(error) = inner.and_then(|inner| inner.downcast_ref::<SessionError>()) else {
         return FailureKind::UpstreamReset.into();
     };
-    tracing::debug!(endpoint = %endpoint.name, %error, "no more TLS with an endpoint");
+    tracing::debug!(endpoint = %endpoint.name, %error, "TLS connection to an endpoint failed");
     let why = UpstreamTlsFailure::from(error);
     let failure = no_tls(shard, endpoint, why);
     if why == UpstreamTlsFailure::Distrusted && !connection.used {

@@ -56,7 +56,7 @@ on_both_drivers! {
         let gateway = good.clone().start();
         let misspelled = |yaml: String| yaml.replace("backendRefs", "backendRef");
         gateway.rewrite(&misspelled(good.yaml(gateway.ports())));
-        gateway.waits_for_log("backendRef: there is no such field (did you mean `backendRefs`?)");
+        gateway.waits_for_log("backendRef: unknown field (did you mean `backendRefs`?)");
         gateway.waits_for_log("the previous version stays in force of HTTPRoute default/route-0");
         gateway.client().gets("/").expects(200);
     }
@@ -70,7 +70,7 @@ on_both_drivers! {
                 .argument(&format!("--unknown-fields={choice}"))
                 .document(&newer)
                 .start();
-            gateway.waits_for_log("spec.newer: there is no such field");
+            gateway.waits_for_log("spec.newer: unknown field");
             let mut client = gateway.client();
             client.sends("GET / HTTP/1.1\r\nHost: newer.test\r\n\r\n");
             client.expects(status);

@@ -339,7 +339,7 @@ on_both_drivers! {
         }
         assert!(begun.elapsed() >= Duration::from_secs(2), "after {:?}", begun.elapsed());
         assert!(gateway.waits_for_exit().success());
-        gateway.waits_for_log("resetting what is left");
+        gateway.waits_for_log("resetting the remaining connections");
     }
 
     fn a_refused_stream_is_sent_again(driver) {

@@ -52,7 +52,7 @@ pub(crate) fn expect_refused(answer: &Message) {
         challenge,
         Some("Bearer realm=\"shop\", error=\"invalid_token\"")
     );
-    assert_eq!(answer.text(), "a valid token is needed\n");
+    assert_eq!(answer.text(), "a valid token is required\n");
 }
 
 /// Of a request without a token the challenge names no error (RFC 6750 section 3).

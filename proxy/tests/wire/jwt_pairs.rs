@@ -78,7 +78,7 @@ on_every_pair! {
         let with_a_bad_one = format!("Authorization: Bearer {expired}\r\n");
         for (line, message, challenge) in [
             ("", "a token is needed", "Bearer realm=\"shop\""),
-            (&with_a_bad_one, "a valid token is needed", "Bearer realm=\"shop\", error=\"invalid_token\""),
+            (&with_a_bad_one, "a valid token is required", "Bearer realm=\"shop\", error=\"invalid_token\""),
         ] {
             let refused = calls(&mut client, line);
             assert_eq!(refused.status(), 200, "{refused}");

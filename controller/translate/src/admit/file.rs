@@ -33,7 +33,7 @@ enum Content {
     Unreadable(String),
 }
 
-/// Objects of a kind that is not read here.
+/// Objects of a kind that is not used here.
 #[derive(Debug, Clone)]
 pub(super) struct Unread {
     /// Line of the first.

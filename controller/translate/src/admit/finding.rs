@@ -46,7 +46,7 @@ pub enum Reason {
     AmbiguousYaml,
     /// The document is no Kubernetes object.
     NotAnObject,
-    /// An object of this kind is not read here.
+    /// An object of this kind is not used here.
     UnknownKind,
     /// The kind is read, but not in this version of its API.
     UnsupportedVersion,

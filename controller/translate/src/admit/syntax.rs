@@ -158,7 +158,7 @@ pub(super) fn label_value(text: &str) -> Verdict {
 pub(super) fn length(text: &str, least: usize, most: usize) -> Verdict {
     let count = text.chars().count();
     if count < least {
-        return Err("is empty: it must be given".to_owned());
+        return Err("is required".to_owned());
     }
     if count > most {
         return Err(format!(

@@ -110,7 +110,7 @@ fn roots<T: Resource>(
         }
     }
     if roots.is_empty() {
-        let message = "nobody is left to vouch for the backend: see ResolvedRefs";
+        let message = "no valid CA certificate is left: see ResolvedRefs";
         let field = "caCertificateRefs";
         refusals.push(Problem::new(Reason::NoValidCACertificate, field, message));
         return None;

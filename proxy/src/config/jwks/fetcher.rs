@@ -32,7 +32,7 @@ impl Fetcher {
         let (wake, bell) = match bell() {
             Ok((wake, bell)) => (Some(wake), bell),
             Err(error) => {
-                warn!(%error, "shards cannot ask for newer keys, which are fetched in their time alone");
+                warn!(%error, "on-demand JWKS refresh unavailable; using the schedule");
                 (None, Bell::silent())
             }
         };

@@ -101,7 +101,7 @@ impl Worker {
             }
             Loaded::Nothing => error!(
                 paths = self.loader.paths(),
-                "no configuration can be read any more; what was read last stays in force"
+                "no configuration can be read; the last one stays in force"
             ),
         }
     }

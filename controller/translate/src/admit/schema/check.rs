@@ -50,7 +50,7 @@ impl Schema {
     ) {
         for name in &self.required {
             if !fields.contains_key(name) {
-                let text = "is missing: it must be given";
+                let text = "is required";
                 remarks.push(Remark::error(&path.field(name), Reason::Required, text));
             }
         }
@@ -177,7 +177,7 @@ impl Schema {
                 let fields = self.list_map_keys.join(" and ");
                 format!("two items have the same {fields}: each may be there once")
             }
-            _ => format!("{twice} is there twice: remove one of them"),
+            _ => format!("{twice} is defined twice: remove one of them"),
         })
     }
 }

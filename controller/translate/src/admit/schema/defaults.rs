@@ -38,7 +38,7 @@ impl Schema {
 
     fn unknown(&self, name: &str, path: &FieldPath) -> Remark {
         let hint = suggest::hint(name, self.properties.keys().map(String::as_str));
-        let text = format!("there is no such field{hint}");
+        let text = format!("unknown field{hint}");
         Remark::warning(path, Reason::UnknownField, text)
     }
 

@@ -166,7 +166,7 @@ impl<'a> Composer<'a> {
                     .merge(node)
                     .map_err(|text| self.refusal(key_at, text))?;
             } else if !mapping.insert(&key, node, key_at) {
-                let text = format!("the key `{key}` is there twice: remove one of them");
+                let text = format!("the key `{key}` is defined twice: remove one of them");
                 return Err(self.refusal(key_at, text));
             }
             self.path.pop();
