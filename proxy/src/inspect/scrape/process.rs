@@ -1,5 +1,6 @@
 //! What each shard is at, and what runs.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use admin::metrics::{Exposition, Labels};
@@ -7,7 +8,7 @@ use admin::metrics::{Exposition, Labels};
 use super::Scrape;
 use super::table::{BOUNDS, seconds};
 use crate::names::Cause as _;
-use crate::observe::counters::HistogramSum;
+use crate::observe::counters::{HistogramSum, ShardCounters};
 
 impl Scrape<'_> {
     /// What each shard is at, and what runs.
@@ -45,26 +46,7 @@ impl Scrape<'_> {
         for (labels, counters) in &shards {
             family.number(labels, counters.accept_paused.value());
         }
-        let help = "Requests refused under overload, by reason: late (the event loop), descriptors, memory \
-                    (close to the limit), buffers (too many in use).";
-        let mut family = out.counter("shard_shed_requests", help);
-        for (labels, counters) in &shards {
-            for (cause, count) in counters.shed.iter() {
-                family.number(&labels.with("reason", cause.name()), count);
-            }
-        }
-        let help = "Bytes of the buffers that a shard's connections and streams hold.";
-        let mut family = out.gauge("shard_buffer_bytes", help);
-        for (labels, counters) in &shards {
-            family.number(labels, counters.buffers.value());
-        }
-        if let Some(limit) = self.memory.limit() {
-            out.gauge("memory_limit_bytes", "Memory limit of the cgroup.")
-                .number(&Labels::none(), limit);
-            let help = "Memory that the cgroup uses, which Kubernetes compares with the limit.";
-            out.gauge("memory_working_set_bytes", help)
-                .number(&Labels::none(), self.memory.working_set());
-        }
+        self.pressure(&shards, out);
         let help = "How late a shard's event loop comes to its tick.";
         let mut family = out.histogram("shard_loop_lag_seconds", help);
         for (labels, counters) in &shards {
@@ -83,5 +65,29 @@ impl Scrape<'_> {
         let version = Labels::none().with("version", env!("CARGO_PKG_VERSION"));
         out.gauge("build_info", "The program's version.")
             .number(&version, 1);
+    }
+
+    /// What is refused under overload, and the memory in use.
+    fn pressure(&self, shards: &[(Labels, &Arc<ShardCounters>)], out: &mut Exposition) {
+        let help = "Requests refused under overload, by reason: late (the event loop), descriptors, memory \
+                    (close to the limit), buffers (too many in use).";
+        let mut family = out.counter("shard_shed_requests", help);
+        for (labels, counters) in shards {
+            for (cause, count) in counters.shed.iter() {
+                family.number(&labels.with("reason", cause.name()), count);
+            }
+        }
+        let help = "Bytes of the buffers that a shard's connections and streams hold.";
+        let mut family = out.gauge("shard_buffer_bytes", help);
+        for (labels, counters) in shards {
+            family.number(labels, counters.buffers.value());
+        }
+        if let Some(limit) = self.memory.limit() {
+            out.gauge("memory_limit_bytes", "Memory limit of the cgroup.")
+                .number(&Labels::none(), limit);
+            let help = "Memory that the cgroup uses, which Kubernetes compares with the limit.";
+            out.gauge("memory_working_set_bytes", help)
+                .number(&Labels::none(), self.memory.working_set());
+        }
     }
 }
