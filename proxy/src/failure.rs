@@ -217,6 +217,9 @@ failures! {
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
     NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified at the moment";
 
+    // Endpoint pickers of inference pools.
+    PickerFailed      503 Unavailable Internal Keep Never "picker_failed" "the endpoint picker of the inference pool failed";
+
     // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
     // is 503, never 502: the client may come back.
     NoEndpoint        503 Unavailable Upstream Keep Never "no_endpoint" "no healthy endpoint";

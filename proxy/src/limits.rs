@@ -332,6 +332,14 @@ pub const PROBE_ONE_IN: u32 = 32;
 /// Bytes of a message in a call of gRPC that a shard makes itself: 4 MiB, as servers of gRPC have
 /// it by default.
 pub const CALL_MESSAGE_BYTES: usize = 4096 * KIB;
+/// Bytes of a request's body that are kept while an endpoint picker looks at it: 10 MiB, what the
+/// pickers of the Inference Extension take; a body is sent on only when it is all there.
+pub const PICKER_BODY_BYTES: usize = 10 * 1024 * KIB;
+/// For how long an endpoint picker may be silent about a request: 10 s, since pickers hold requests back
+/// while their pods are busy.
+pub const PICKER_PATIENCE: Duration = Duration::from_secs(10);
+/// For how long a response waits for what an endpoint picker changes in its head: 1 s.
+pub const PICKER_RESPONSE_PATIENCE: Duration = Duration::from_secs(1);
 /// Endpoints that such a call is tried at where nobody answers: 3.
 pub const CALL_TRIES: usize = 3;
 /// When an endpoint is put aside: 5 failures in a row, 30 s times the number of times, at most

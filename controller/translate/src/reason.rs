@@ -30,6 +30,7 @@ pub enum Reason {
     InvalidCACertificateRef,
     InvalidCertificateRef,
     InvalidClientCertificateRef,
+    InvalidExtensionRef,
     InvalidKind,
     InvalidParameters,
     InvalidRouteKinds,

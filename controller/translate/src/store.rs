@@ -184,6 +184,10 @@ store! {
     services: Service,
     /// EndpointSlice objects.
     endpoint_slices: EndpointSlice,
+    /// InferencePools.
+    inference_pools: InferencePool,
+    /// Pods, of which those of InferencePools matter.
+    pods: Pod,
     /// Secrets.
     secrets: Secret,
     /// `ConfigMap` objects.

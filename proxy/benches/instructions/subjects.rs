@@ -314,6 +314,7 @@ fn browsers_head() -> RequestHead {
 fn outgoing(head: &RequestHead) -> UpstreamRequest<'_> {
     UpstreamRequest {
         head,
+        framing: head.framing,
         bytes: BROWSER,
         target: b"/api/v1/items/42?color=red&size=xl",
         host: b"shop.example.com",

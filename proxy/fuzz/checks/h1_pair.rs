@@ -49,6 +49,7 @@ fn check_request(bytes: &[u8], head: &RequestHead) -> bool {
     let mut out = Vec::new();
     let request = UpstreamRequest {
         head,
+        framing: head.framing,
         bytes,
         target: target.text.as_bytes(),
         host,

@@ -232,22 +232,39 @@ impl Relay<'_> {
                 self.from.deadline.give_way().await;
                 self.check_time()?;
             }
-            buffer.make_room();
-            piece = if self.fill(buffer, handle.clone(), decoder).await? == 0 {
-                decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
-                self.from.stream.hand_over_trailers(decoder);
-                Decoded {
-                    payload: 0..0,
-                    consumed: 0,
-                    done: true,
-                }
-            } else {
-                self.check_rate(started, moved.payload)?;
-                decoder
-                    .decode(buffer.filled_mut())
-                    .map_err(RelayError::Malformed)?
-            };
+            let pace = (started, moved.payload);
+            piece = self
+                .next_piece(buffer, decoder, handle.clone(), pace)
+                .await?;
         }
+    }
+
+    /// Waits for the next piece of a body, and decodes it at the front of `buffer`. `handle` is for a
+    /// read that can be ended, `pace` when the body began and how much of it has come.
+    ///
+    /// # Errors
+    /// The sender broke off, is too slow, or its framing is wrong.
+    pub(crate) async fn next_piece(
+        &self,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+        handle: Option<CancelHandle>,
+        (started, payload): (Option<Instant>, u64),
+    ) -> Result<Decoded, RelayError> {
+        buffer.make_room();
+        if self.fill(buffer, handle, decoder).await? == 0 {
+            decoder.end_of_input().map_err(|_| RelayError::SenderGone)?;
+            self.from.stream.hand_over_trailers(decoder);
+            return Ok(Decoded {
+                payload: 0..0,
+                consumed: 0,
+                done: true,
+            });
+        }
+        self.check_rate(started, payload)?;
+        decoder
+            .decode(buffer.filled_mut())
+            .map_err(RelayError::Malformed)
     }
 
     /// Sends what `out` holds and the payload at the front of `buffer`, in one piece where our

@@ -29,8 +29,8 @@ pub use crate::memory::Chunked;
 pub use endpoints::{Draw, EndpointRef, EndpointSet, Identity};
 pub use l4::{Carries, L4Backend, L4Routes, L4Rule, Opening};
 pub use snapshot::{
-    Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Protection, Protocol, Rule,
-    RuleBackend, Snapshot,
+    Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Picker, Protection,
+    Protocol, Rule, RuleBackend, Snapshot,
 };
 
 /// The pointer that every shard reads and the configuration thread alone writes.

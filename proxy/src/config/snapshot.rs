@@ -44,6 +44,14 @@ impl Snapshot {
         self.binds.get(id as usize)?.as_deref()
     }
 
+    /// Every cluster, and those of endpoint pickers, which have no index.
+    pub fn all_clusters(&self) -> impl Iterator<Item = &Cluster> {
+        self.clusters.iter().flat_map(|cluster| {
+            let picker = cluster.picker.as_deref();
+            std::iter::once(cluster).chain(picker.map(|picker| &picker.cluster))
+        })
+    }
+
     /// The cluster of this index.
     ///
     /// # Panics
@@ -221,6 +229,17 @@ pub struct Cluster {
     pub proxy_protocol: Option<Version>,
     /// Retries that it bears.
     pub retry_budget: model::RetryBudget,
+    /// Who chooses among the endpoints, where it is an inference pool.
+    pub picker: Option<Box<Picker>>,
+}
+
+/// An endpoint picker of the Inference Extension.
+#[derive(Debug)]
+pub struct Picker {
+    /// Where it is.
+    pub cluster: Cluster,
+    /// What becomes of requests that it does not answer.
+    pub failure_mode: model::PickerFailureMode,
 }
 
 impl Cluster {

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod choice;
 pub(crate) mod client;
 pub(crate) mod feed;
+mod go_on;
 mod key_waits;
 mod outgoing;
 mod proxy;
@@ -23,6 +24,7 @@ use crate::net::Liveness;
 use crate::policy::forwarded::Belief;
 use crate::policy::jwt::Principal;
 use crate::shard::{Held, Shard};
+use crate::upstream::picker::Picked;
 
 pub(crate) use self::client::Client;
 use self::feed::Feed;
@@ -52,6 +54,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) mirrors: Vec<Feed>,
     /// The living session that it belongs to.
     pub(crate) pinned: Option<Pinned<'a>>,
+    /// What an endpoint picker has said of it.
+    pub(crate) picked: Option<Box<Picked<'a>>>,
     /// Who sent it, where the rule asks for that.
     pub(crate) principal: Option<Principal<'a>>,
     /// What is known of the request by now, for counters and the log.
@@ -110,6 +114,7 @@ impl<'a> Exchange<'a> {
             work,
             mirrors: Vec::new(),
             pinned: None,
+            picked: None,
             principal: None,
             record: Record::begin(received),
         }

@@ -5,6 +5,7 @@ use crate::config::Protection;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::{Expectation, UpstreamRequest};
 use crate::http::h2::{self, encode::Switch};
+use crate::http::head::Framing;
 use crate::http::known::Known;
 use crate::http::websocket;
 use crate::tls::FORWARDED_CLIENT_CERT;
@@ -70,10 +71,18 @@ impl<'a> Exchange<'a> {
                 && name.eq_ignore_ascii_case(FORWARDED_CLIENT_CERT.as_bytes()))
             || (self.received.is_extended_connect() && name.eq_ignore_ascii_case(websocket::KEY))
             || drawn.request_edits().is_some_and(|edits| edits.drops(name))
+            || self.picked.as_ref().is_some_and(|it| it.drops(name))
             || self
                 .principal
                 .as_ref()
                 .is_some_and(|principal| principal.drops(known, name))
+    }
+
+    /// How the request's body is delimited on its way to the backend.
+    pub(crate) fn framing(&self) -> Framing {
+        let picked = self.picked.as_ref();
+        let replaced = picked.and_then(|picked| picked.framing());
+        replaced.unwrap_or(self.received.head.framing)
     }
 
     fn outgoing(&self, drawn: Destination<'a>) -> UpstreamRequest<'_> {
@@ -84,6 +93,7 @@ impl<'a> Exchange<'a> {
             host: drawn
                 .host()
                 .map_or(self.received.authority(), str::as_bytes),
+            framing: self.framing(),
             // We tell the client to go on: many origins never do, and it would wait in vain.
             expectation: Expectation::Ours,
             append: &self.work.request_lines,

@@ -53,7 +53,7 @@ pub(super) async fn attempt<'a>(
     tries: &mut Tries<'_>,
 ) -> Result<After, Ended> {
     // A clock read costs as much as routing does: the first try begins with the request.
-    let begun = if exchange.work.tried.is_empty() {
+    let begun = if exchange.work.tried.is_empty() && exchange.picked.is_none() {
         exchange.record.started
     } else {
         Instant::now()

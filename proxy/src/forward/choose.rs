@@ -1,4 +1,5 @@
-//! Which endpoint a try goes to: the session's, or the one that balancing chooses.
+//! Which endpoint a try goes to: the next one that a picker named, the session's, or the one that
+//! balancing chooses.
 
 use std::time::Instant;
 
@@ -21,7 +22,9 @@ impl<'a> Exchange<'a> {
     ) -> Result<(&'a Endpoint, Booking), Failure> {
         let (upstreams, tried) = (&self.proxy.upstreams, &mut self.work.tried);
         let pinned = self.pinned.filter(|_| tried.is_empty());
-        let wanted = pinned.map(|pinned| pinned.endpoint);
+        let picked = self.picked.as_mut();
+        let picked = picked.and_then(|picked| picked.next_endpoint());
+        let wanted = picked.or(pinned.map(|pinned| pinned.endpoint));
         let trace = self.record.trace.as_deref_mut();
         let (endpoint, booking) = choose(upstreams, cluster, wanted, tried, trace, now)?;
         self.record.endpoint = Some(endpoint);

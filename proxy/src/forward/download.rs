@@ -27,6 +27,7 @@ use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
 use crate::upstream::connect::broke_off;
+use crate::upstream::picker::{Mutation, Picked};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 
@@ -74,6 +75,10 @@ pub(crate) struct ResponseSide<'e, 'x> {
     /// The request's Origin, for CORS.
     pub(crate) origin: Option<&'e [u8]>,
     pub(crate) received: &'e Received,
+    /// The endpoint picker that is to learn of the response.
+    pub(crate) picked: Option<&'e mut Picked<'x>>,
+    /// What that changes in its head.
+    pub(crate) changed: Mutation,
 }
 
 impl Download<'_, '_> {
@@ -264,6 +269,12 @@ impl Download<'_, '_> {
         {
             side.persist = Persist::Close;
         }
+        if let Some(picked) = &mut side.picked {
+            let head = self.buffer.filled().get(..length).unwrap_or_default();
+            let told = picked.tell_response(side.response, head, self.attempt.endpoint);
+            // In a box: few requests have a picker.
+            side.changed = Box::pin(told).await;
+        }
         self.encode_head(length, side);
         self.buffer.consume(length);
         side.decoder
@@ -326,7 +337,9 @@ impl Download<'_, '_> {
         if let Some(edits) = edits {
             side.lines.extend_from_slice(edits.appended());
         }
+        side.lines.extend_from_slice(side.changed.lines());
         side.out.clear();
+        let changed = &side.changed;
         let response = DownstreamResponse {
             head: side.response,
             bytes,
@@ -339,6 +352,7 @@ impl Download<'_, '_> {
         let drops = |_, name: &[u8]| {
             edits.is_some_and(|edits| edits.drops(name))
                 || (cors.is_some() && Cors::drops(name))
+                || changed.drops(name)
                 || (switched_in_h2 && name.eq_ignore_ascii_case(websocket::ACCEPT))
         };
         match side.client.stream.as_h2() {

@@ -4,12 +4,9 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 
-use crate::channel::Channel;
 use crate::channel::relay::{Reads, Relay, RelayError, Side};
 use crate::exchange::Exchange;
 use crate::failure::{Failure, FailureKind};
-use crate::http::h1::encode::CONTINUE;
-use crate::http::h2;
 use crate::limits::WHEEL_TICK;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::upstream::pool::Connection;
@@ -43,9 +40,9 @@ pub(super) async fn run(
         reads: Reads::Cancelable,
         pipes: None,
     };
-    tell_to_go_on(exchange, upload)
-        .await
-        .map_err(Ended::Final)?;
+    if upload.is_waited_for() {
+        exchange.tell_to_go_on().await.map_err(Ended::Final)?;
+    }
     let (mut request, mut response) = exchange.sides(attempt);
     let uploaded = Uploaded::begin(upload.replay());
     let result = {
@@ -84,31 +81,6 @@ pub(super) async fn run(
     };
     exchange.record.bytes_in = upload.moved.payload;
     uploaded.conclude(result)
-}
-
-/// Sends `100 Continue`, once, to a client that waits for it with its body
-/// (RFC 9110 section 10.1.1): from here on somebody wants that body.
-async fn tell_to_go_on(exchange: &mut Exchange<'_>, upload: &mut Upload) -> Result<(), Failure> {
-    if !exchange.received.head.expect_continue || !upload.is_waited_for() {
-        return Ok(());
-    }
-    let client = exchange.client;
-    client
-        .deadline
-        .arm(exchange.bind.limits.write_idle_timeout, Expiry::Disconnect);
-    let sent = match &client.stream {
-        Channel::Socket(socket) => {
-            let out = &mut exchange.work.to_client;
-            out.clear();
-            out.extend_from_slice(CONTINUE);
-            let sent = socket.write_vec(out).await;
-            out.clear();
-            sent
-        }
-        Channel::H2(stream) => stream.send_interim(h2::encode::go_on()),
-    };
-    client.deadline.disarm();
-    sent.map_err(|_| FailureKind::ClientGone.into())
 }
 
 /// What came of the request's body.

@@ -5,6 +5,7 @@ use crate::exchange::Exchange;
 use crate::exchange::scratch::Received;
 use crate::http::h1::HeadLimits;
 use crate::http::known::Known;
+use crate::upstream::picker::Mutation;
 
 use super::attempt::Attempt;
 use super::download::ResponseSide;
@@ -46,6 +47,8 @@ impl<'a> Exchange<'a> {
             bind: self.client.bind,
             origin: received.head.fields.value(Known::Origin, &received.bytes),
             received,
+            picked: self.picked.as_deref_mut(),
+            changed: Mutation::default(),
         };
         (request, response)
     }

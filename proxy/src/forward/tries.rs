@@ -13,6 +13,8 @@ pub(crate) struct Tries<'a> {
     booked: upstream::Tries<'a>,
     /// Whether responses of some statuses are dropped for another try.
     retries_statuses: bool,
+    /// Endpoints that a picker named beside the first one.
+    others: Option<usize>,
     /// When the client's patience, as the rule has it, ends.
     pub(crate) until: Option<Instant>,
 }
@@ -24,13 +26,18 @@ impl<'a> Tries<'a> {
         Self {
             booked: upstream::Tries::begin(states, cluster, policy),
             retries_statuses: policy.is_some(),
+            others: exchange
+                .picked
+                .as_ref()
+                .and_then(|picked| picked.tries())
+                .map(|tries| tries.saturating_sub(1)),
             until: patience(exchange, rule).map(|timeout| exchange.record.started + timeout),
         }
     }
 
     /// Whether a response of this status is dropped for another try; books that try.
     pub(crate) fn retries_status(&mut self, status: u16, replay: Replay) -> bool {
-        self.retries_statuses && self.booked.book(Ending::Answered(status), replay).is_ok()
+        self.retries_statuses && self.try_other(Ending::Answered(status), replay).is_ok()
     }
 
     /// Books another try after a failure.
@@ -38,7 +45,16 @@ impl<'a> Tries<'a> {
     /// # Errors
     /// Why there is none.
     pub(crate) fn book(&mut self, kind: FailureKind, replay: Replay) -> Result<(), NoRetry> {
-        self.booked.book(Ending::Failed(kind), replay)
+        self.try_other(Ending::Failed(kind), replay)
+    }
+
+    fn try_other(&mut self, ending: Ending, replay: Replay) -> Result<(), NoRetry> {
+        if self.others == Some(0) {
+            return Err(NoRetry::Exhausted);
+        }
+        self.booked.book(ending, replay)?;
+        self.others = self.others.map(|others| others.saturating_sub(1));
+        Ok(())
     }
 
     /// Waits before the next try.

@@ -53,6 +53,10 @@ impl Upload {
     /// # Errors
     /// Its framing is malformed.
     pub(crate) fn begin(exchange: &mut Exchange<'_>, rule: &Rule) -> Result<Self, Failure> {
+        let picked = exchange.picked.as_mut();
+        if let Some(body) = picked.and_then(|picked| picked.take_body()) {
+            return Ok(Self::of_kept(exchange, body));
+        }
         let decoder = &mut exchange.work.request_body;
         let first = decoder
             .decode(exchange.buffer.filled_mut())
@@ -76,6 +80,24 @@ impl Upload {
             mirrors: std::mem::take(&mut exchange.mirrors),
             goes_on: came_at_once,
         })
+    }
+
+    /// A body that has come already, all of it.
+    fn of_kept(exchange: &mut Exchange<'_>, body: Buffer) -> Self {
+        for mut mirror in std::mem::take(&mut exchange.mirrors) {
+            mirror.all(body.filled());
+        }
+        Self {
+            first: Decoded::default(),
+            sent: Segment::default(),
+            // It stands in no buffer of the client's.
+            whole: false,
+            outward: Outward::of(exchange.framing()),
+            moved: Moved::default(),
+            kept: Kept::All(body),
+            mirrors: Vec::new(),
+            goes_on: true,
+        }
     }
 
     /// Whether the client may be waiting to be told to send its body; asked once.

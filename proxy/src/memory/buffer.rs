@@ -61,11 +61,27 @@ impl Default for Buffer {
     }
 }
 
+/// Room behind the bytes that a buffer was made for: the end of a chunk, and the last one.
+const FRAMING_BYTES: usize = 16;
+
 impl Buffer {
     /// An empty buffer with room for a whole read and for a head in front of it.
     #[must_use]
     pub fn with_room() -> Self {
         Self::of(BUFFER_BYTES)
+    }
+
+    /// A buffer of no pool that holds these bytes, with room for framing around them.
+    #[must_use]
+    pub fn holding(bytes: &[u8]) -> Self {
+        let mut buffer = Self::of(bytes.len() + FRAMING_BYTES);
+        let fits = buffer.append(bytes);
+        debug_assert!(fits, "it was made for them");
+        buffer
+    }
+
+    fn is_large(&self) -> bool {
+        self.memory.len() == BUFFER_HEADROOM_BYTES + BUFFER_BYTES
     }
 
     fn of(room: usize) -> Self {
@@ -371,7 +387,7 @@ impl BufferPool {
         buffer.loan = None;
         if buffer.is_small() {
             self.small.put(buffer);
-        } else if buffer.room() > 0 {
+        } else if buffer.is_large() {
             self.large.put(buffer);
         }
     }

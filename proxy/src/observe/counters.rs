@@ -13,6 +13,7 @@ use crossbeam::utils::CachePadded;
 use super::causes::ByCause;
 use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
+use super::picks::Picks;
 use super::proxy_headers::ProxyHeaderFailure;
 use super::series::SeriesTable;
 use super::shed::ShedCause;
@@ -341,6 +342,8 @@ pub struct ShardCounters {
     pub refused: ByCause<FailureKind>,
     /// Requests that a policy of tokens was asked about.
     pub tokens: TokenResults,
+    /// Questions to endpoint pickers.
+    pub picks: Picks,
     /// Connections closed over their PROXY protocol header.
     pub proxy_headers: ByCause<ProxyHeaderFailure>,
     /// Datagrams that were dropped, by reason.

@@ -9,6 +9,7 @@ pub mod handshakes;
 pub mod heartbeat;
 pub mod log_writer;
 pub mod panics;
+pub mod picks;
 pub mod program_log;
 pub mod proxy_headers;
 pub mod series;

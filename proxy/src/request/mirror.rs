@@ -60,7 +60,7 @@ impl<'a> Exchange<'a> {
             return;
         };
         let framed = matches!(head, CopyHead::AmongBytes);
-        let chunked = framed && self.received.head.framing == Framing::Chunked;
+        let chunked = framed && self.framing() == Framing::Chunked;
         self.mirrors.push(Feed::new(&copy, chunked));
         // The index is a position in the request's own snapshot, whatever is in force by now.
         let (proxy, snapshot) = (Rc::clone(self.proxy), Rc::clone(self.snapshot));

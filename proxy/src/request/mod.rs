@@ -4,6 +4,7 @@ mod answer;
 mod authenticate;
 mod finish;
 mod mirror;
+mod pick;
 mod prepare;
 mod route;
 #[cfg(feature = "test-hooks")]
@@ -104,6 +105,9 @@ async fn serve<'a>(
         return Ok(after);
     }
     exchange.prepare(&matched, drawn);
+    if let Some(after) = exchange.pick(&matched, drawn).await? {
+        return Ok(after);
+    }
     exchange.mirror(&matched, drawn);
     forward::forward(exchange, &matched, drawn).await
 }

@@ -68,6 +68,8 @@ pub(crate) enum TaskState {
     ReadingHead,
     /// A request is routed, filtered and sent.
     Forwarding,
+    /// An endpoint picker is asked.
+    Picking,
     /// A connection to an endpoint is made, or waited for.
     Connecting,
     /// The response's head is waited for.
@@ -85,6 +87,7 @@ impl TaskState {
             Self::Idle => "idle",
             Self::ReadingHead => "reading-head",
             Self::Forwarding => "forwarding",
+            Self::Picking => "picking",
             Self::Connecting => "connecting",
             Self::AwaitingResponse => "awaiting-response",
             Self::Responding => "responding",

@@ -2,16 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use admin_types::trace::{EndpointScore, Message, Severity};
+use admin_types::trace::{EndpointScore, Message, PolicyOutcome, Severity};
 use xds::model::InvalidBackend;
 
 use super::Tracer;
 use super::request::headers;
-use crate::config::{Cluster, Endpoint};
+use crate::config::{Cluster, Endpoint, Picker};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
 use crate::names::Interned;
+use crate::observe::picks::PickResult;
 use crate::upstream::health::EndpointStates;
 use crate::upstream::retry::NoRetry;
 
@@ -49,6 +50,43 @@ impl Tracer {
             Severity::Success
         } else {
             Severity::Error
+        };
+        self.tell(severity, message);
+    }
+
+    /// What an endpoint picker has said, in so much time.
+    #[cold]
+    pub(crate) fn picked(
+        &self,
+        picker: &Picker,
+        named: &[&Endpoint],
+        (result, error): (PickResult, Option<String>),
+        took: Duration,
+    ) {
+        let said = match (result, error) {
+            (PickResult::Picked, _) => {
+                let names: Vec<&str> = named.iter().map(|endpoint| &*endpoint.name).collect();
+                format!("named {}", names.join(", "))
+            }
+            (PickResult::Answered, _) => "answered the request itself".to_owned(),
+            (PickResult::FailedOpen, error) => format!(
+                "failed ({}): load balancing selects, as failureMode says",
+                error.unwrap_or_default()
+            ),
+            (PickResult::FailedClosed, error) => format!("failed ({})", error.unwrap_or_default()),
+        };
+        let (severity, outcome) = match result {
+            PickResult::Picked | PickResult::Answered => {
+                (Severity::Success, PolicyOutcome::Applied)
+            }
+            PickResult::FailedOpen => (Severity::Warn, PolicyOutcome::Skipped),
+            PickResult::FailedClosed => (Severity::Error, PolicyOutcome::Skipped),
+        };
+        let micros = took.as_micros();
+        let message = Message::Policy {
+            kind: "endpointPicker".to_owned(),
+            outcome,
+            detail: format!("{} {said} after {micros} µs", picker.cluster.name),
         };
         self.tell(severity, message);
     }

@@ -24,6 +24,7 @@ use crate::http::grpc_message::{self, Assembler, MessageError};
 use crate::http2::stream::{Head, Reads, Stream};
 use crate::limits::{CALL_MESSAGE_BYTES, CALL_TRIES};
 use crate::memory::{Buffer, BufferPool};
+use crate::shard::cutoff::Cutoff;
 use crate::shard::deadline::Expiry;
 
 /// Why a call came to nothing.
@@ -91,6 +92,13 @@ enum State {
 ///
 /// # Errors
 /// There is none.
+#[cfg_attr(
+    not(test),
+    allow(
+        dead_code,
+        reason = "for questions of one message: external authorization"
+    )
+)]
 pub(crate) async fn unary<A: Message + Default>(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -199,6 +207,11 @@ impl<'a> Call<'a> {
         self.endpoint
     }
 
+    /// What ends it from outside.
+    pub(crate) fn cutoff(&self) -> Cutoff {
+        self.connection.stream.cutoff()
+    }
+
     /// For how long everything may take from now on, until it is said otherwise; `None` for ever.
     pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
         self.connection.deadline.arm(patience, Expiry::Disconnect);
@@ -216,15 +229,6 @@ impl<'a> Call<'a> {
             More::No => Some(b""),
         };
         let sent = self.stream()?.send(&bytes, end).await;
-        sent.map_err(|_| self.why_broken())
-    }
-
-    /// Says that no more messages follow.
-    ///
-    /// # Errors
-    /// As [`Call::send`].
-    pub(crate) async fn finish(&self) -> Result<(), CallError> {
-        let sent = self.stream()?.send(b"", Some(b"")).await;
         sent.map_err(|_| self.why_broken())
     }
 
@@ -301,6 +305,7 @@ impl Answers {
     }
 
     /// The one message of an answer.
+    #[cfg_attr(not(test), allow(dead_code, reason = "for `unary`"))]
     async fn only<M: Message + Default>(&mut self, call: &Call<'_>) -> Result<M, CallError> {
         let message = self.next(call).await?;
         let message = message.ok_or(CallError::NoGrpc("no message"))?;
@@ -318,7 +323,7 @@ impl Answers {
             Ok(0) if !stream.is_read() => Err(call.why_broken()),
             Err(error) => {
                 let endpoint = &call.endpoint.name;
-                tracing::debug!(%endpoint, %error, "a call of our own broke off");
+                tracing::debug!(%endpoint, %error, "a gRPC call failed");
                 Err(call.why_broken())
             }
             Ok(0) => {

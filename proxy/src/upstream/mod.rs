@@ -5,17 +5,11 @@
 //! of gRPC that a shard makes itself.
 
 pub mod balance;
-#[cfg_attr(
-    not(test),
-    allow(
-        dead_code,
-        reason = "authorization services and endpoint pickers are called with it next"
-    )
-)]
 pub(crate) mod call;
 pub(crate) mod connect;
 pub(crate) mod h2;
 pub mod health;
+pub(crate) mod picker;
 pub(crate) mod pool;
 pub mod retry;
 pub(crate) mod room;

@@ -38,6 +38,7 @@ mod h2_streams;
 mod h2_websocket;
 mod h2_windows;
 mod half_close;
+mod inference;
 mod jwks;
 mod jwt;
 mod jwt_pairs;

@@ -12,8 +12,8 @@ use super::value::{
 };
 use crate::model::{
     Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, Health, Host, HostAddress,
-    Hosts, Listener, ListenerKey, ListenerProtocol, ProxyProtocolVersion, Serves, Service,
-    ServiceKey, ServicePort, Workload, WorkloadKey,
+    Hosts, Listener, ListenerKey, ListenerProtocol, Member, Picker, PickerFailureMode, Pool,
+    ProxyProtocolVersion, Serves, Service, ServiceKey, ServicePort, Workload, WorkloadKey,
 };
 use crate::proto::{self, listener};
 
@@ -136,16 +136,7 @@ pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Wo
     let address = address(&place.field("address"), &message.address);
     let node = place.optional("node", message.node, set_text);
     let zone = place.optional("zone", message.zone, set_text);
-    let health = choice(
-        &place.field("health"),
-        message.health,
-        |health| match health {
-            proto::Health::Unspecified => None,
-            proto::Health::Ready => Some(Health::Ready),
-            proto::Health::Draining => Some(Health::Draining),
-            proto::Health::NotReady => Some(Health::NotReady),
-        },
-    );
+    let health = health(&place.field("health"), message.health);
     let serves = place.list("serves", message.serves, serves);
     Some(Workload {
         key: key?,
@@ -154,6 +145,15 @@ pub(super) fn workload(place: &Place<'_>, message: proto::Workload) -> Option<Wo
         zone: zone?,
         health: health?,
         serves: serves?,
+    })
+}
+
+fn health(place: &Place<'_>, number: i32) -> Option<Health> {
+    choice(place, number, |health| match health {
+        proto::Health::Unspecified => None,
+        proto::Health::Ready => Some(Health::Ready),
+        proto::Health::Draining => Some(Health::Draining),
+        proto::Health::NotReady => Some(Health::NotReady),
     })
 }
 
@@ -205,8 +205,50 @@ fn hosts(place: &Place<'_>, hosts: Option<proto::backend::Hosts>) -> Option<Host
             let path = unix_path(&place.field("unix"), path);
             path.map(|path| Hosts::Unix { path })
         }
+        Some(proto::backend::Hosts::Pool(message)) => {
+            pool(&place.field("pool"), message).map(Hosts::Pool)
+        }
         None => place.field("hosts").no_choice(),
     }
+}
+
+fn pool(place: &Place<'_>, message: proto::PoolHosts) -> Option<Pool> {
+    let members = place.list("members", message.members, member);
+    let picker = place.optional("picker", message.picker, picker);
+    Some(Pool {
+        members: members?,
+        picker: picker?,
+    })
+}
+
+fn member(place: &Place<'_>, message: proto::PoolMember) -> Option<Member> {
+    let address = address(&place.field("address"), &message.address);
+    let port = port(&place.field("port"), message.port);
+    let health = health(&place.field("health"), message.health);
+    Some(Member {
+        address: address?,
+        port: port?,
+        health: health?,
+    })
+}
+
+fn picker(place: &Place<'_>, message: proto::EndpointPicker) -> Option<Picker> {
+    let members = place.list("members", message.members, member);
+    let tls = place.optional("tls", message.tls, backend_tls);
+    let failure_mode = choice(
+        &place.field("failure_mode"),
+        message.failure_mode,
+        |mode| match mode {
+            proto::PickerFailureMode::Unspecified => None,
+            proto::PickerFailureMode::FailOpen => Some(PickerFailureMode::FailOpen),
+            proto::PickerFailureMode::FailClose => Some(PickerFailureMode::FailClose),
+        },
+    );
+    Some(Picker {
+        members: members?,
+        tls: tls?,
+        failure_mode: failure_mode?,
+    })
 }
 
 fn host(place: &Place<'_>, message: proto::Host) -> Option<Host> {

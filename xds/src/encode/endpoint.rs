@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use super::value::{address, list};
 use crate::model::{
     Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener, ListenerProtocol,
-    ProxyProtocolVersion, Serves, Service, ServicePort, Transport, Workload,
+    Member, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Serves, Service, ServicePort,
+    Transport, Workload,
 };
 use crate::proto::{self, backend, host, listener};
 
@@ -85,20 +86,24 @@ fn backend_protocol(protocol: BackendProtocol) -> i32 {
 
 impl From<&Workload> for proto::Workload {
     fn from(workload: &Workload) -> Self {
-        let health = match workload.health {
-            Health::Ready => proto::Health::Ready,
-            Health::Draining => proto::Health::Draining,
-            Health::NotReady => proto::Health::NotReady,
-        };
         Self {
             key: workload.key.to_string(),
             address: address(&workload.address),
             node: workload.node.clone(),
             zone: workload.zone.clone(),
-            health: health.into(),
+            health: health(workload.health),
             serves: list(&workload.serves),
         }
     }
+}
+
+fn health(health: Health) -> i32 {
+    let health = match health {
+        Health::Ready => proto::Health::Ready,
+        Health::Draining => proto::Health::Draining,
+        Health::NotReady => proto::Health::NotReady,
+    };
+    health.into()
 }
 
 impl From<&Serves> for proto::Serves {
@@ -128,6 +133,7 @@ impl From<&Backend> for proto::Backend {
                 refresh: refresh.map(Into::into),
             }),
             Hosts::Unix { path } => backend::Hosts::Unix(path.as_os_str().as_bytes().to_vec()),
+            Hosts::Pool(pool) => backend::Hosts::Pool(pool.into()),
         };
         let proxy_protocol = backend.proxy_protocol.map(|version| match version {
             ProxyProtocolVersion::V1 => proto::ProxyProtocolVersion::V1,
@@ -139,6 +145,39 @@ impl From<&Backend> for proto::Backend {
             protocol: backend_protocol(backend.protocol),
             tls: backend.tls.as_ref().map(Into::into),
             proxy_protocol: proxy_protocol.map(Into::into),
+        }
+    }
+}
+
+impl From<&Pool> for proto::PoolHosts {
+    fn from(pool: &Pool) -> Self {
+        Self {
+            members: list(&pool.members),
+            picker: pool.picker.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<&Member> for proto::PoolMember {
+    fn from(member: &Member) -> Self {
+        Self {
+            address: address(&member.address),
+            port: member.port.get().into(),
+            health: health(member.health),
+        }
+    }
+}
+
+impl From<&Picker> for proto::EndpointPicker {
+    fn from(picker: &Picker) -> Self {
+        let failure_mode = match picker.failure_mode {
+            PickerFailureMode::FailOpen => proto::PickerFailureMode::FailOpen,
+            PickerFailureMode::FailClose => proto::PickerFailureMode::FailClose,
+        };
+        Self {
+            members: list(&picker.members),
+            tls: picker.tls.as_ref().map(Into::into),
+            failure_mode: failure_mode.into(),
         }
     }
 }

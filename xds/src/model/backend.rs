@@ -1,13 +1,13 @@
-//! A backend outside of Kubernetes' services.
+//! A backend outside of Kubernetes' services, and the pods of an inference pool.
 
 use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{BackendKey, BackendTls, Hostname};
+use super::{BackendKey, BackendTls, Health, Hostname};
 
-/// A `Backend` object.
+/// A `Backend` or InferencePool object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// Its key.
@@ -41,6 +41,49 @@ pub enum Hosts {
         /// Its path.
         path: PathBuf,
     },
+    /// The pods of an inference pool.
+    Pool(Pool),
+}
+
+/// The pods of an inference pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Ports of pods; there may be none.
+    pub members: Vec<Member>,
+    /// Who chooses among them; without one, we do.
+    pub picker: Option<Picker>,
+}
+
+/// A port of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// The pod's address.
+    pub address: IpAddr,
+    /// The port.
+    pub port: NonZeroU16,
+    /// Whether the pod takes requests.
+    pub health: Health,
+}
+
+/// An endpoint picker of the Inference Extension: a gRPC service that is told of each request and
+/// names the pods to send it to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Picker {
+    /// Where it is; where nowhere, each of its requests fails as [`Self::failure_mode`] says.
+    pub members: Vec<Member>,
+    /// TLS towards it; `None` means HTTP/2 with prior knowledge.
+    pub tls: Option<BackendTls>,
+    /// What becomes of requests that it does not answer.
+    pub failure_mode: PickerFailureMode,
+}
+
+/// What becomes of requests that an endpoint picker does not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PickerFailureMode {
+    /// They go to any pod of the pool.
+    FailOpen,
+    /// They fail.
+    FailClose,
 }
 
 /// A listed host.

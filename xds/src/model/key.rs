@@ -137,7 +137,7 @@ keys! {
         [_, _, _, rule, _, _, _, _] => rule.parse::<u16>().is_ok(),
         _ => false,
     });
-    /// `Backend/<namespace>/<name>`.
+    /// `<Backend|InferencePool>/<namespace>/<name>`.
     BackendKey("<Kind>/<namespace>/<name>", |parts| parts.len() == 3);
     /// `<Kind>/<namespace>/<name>/<target>`.
     PolicyKey("<Kind>/<namespace>/<name>/<target>", |parts| parts.len() >= 4);
@@ -199,6 +199,12 @@ impl BackendKey {
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.0.split('/').nth(1).unwrap_or_default()
+    }
+
+    /// The InferencePool object of this name.
+    #[must_use]
+    pub fn of_pool(object: &ObjectName) -> Self {
+        Self(format!("InferencePool/{object}").into())
     }
 }
 

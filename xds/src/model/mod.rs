@@ -24,7 +24,10 @@ mod workload;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use backend::{Backend, BackendProtocol, Host, HostAddress, Hosts, ProxyProtocolVersion};
+pub use backend::{
+    Backend, BackendProtocol, Host, HostAddress, Hosts, Member, Picker, PickerFailureMode, Pool,
+    ProxyProtocolVersion,
+};
 pub use bind::{Bind, Transport};
 pub use change::{Change, ResourceKey};
 pub use dangling::{Dangling, Missing};

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
     Backend, BackendProtocol, BackendTls, Bind, Health, Host, HostAddress, Hosts, Listener,
-    ListenerProtocol, ProxyProtocolVersion, Serves, Service, ServicePort, Workload, WorkloadKey,
+    ListenerProtocol, Member, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Serves,
+    Service, ServicePort, Workload, WorkloadKey,
 };
 
 use super::tls::{backend_tls, tls_server};
@@ -89,7 +90,7 @@ prop_compose! {
         address in address(),
         node in option::of(name()),
         zone in option::of(name()),
-        health in prop_oneof![Just(Health::Ready), Just(Health::Draining), Just(Health::NotReady)],
+        health in health(),
         serves in vec(serves(), 0..4),
     ) -> Workload {
         let key = WorkloadKey::new("EndpointSlice", &object, &address.to_string());
@@ -131,10 +132,39 @@ fn hosts() -> impl Strategy<Value = Hosts> {
             port,
             refresh
         }),
+        (vec(member(), 0..4), option::of(picker()))
+            .prop_map(|(members, picker)| Hosts::Pool(Pool { members, picker })),
         "/[a-z/. é]{0,50}".prop_map(|path| Hosts::Unix {
             path: PathBuf::from(path)
         }),
     ]
+}
+
+fn health() -> impl Strategy<Value = Health> {
+    prop_oneof![
+        Just(Health::Ready),
+        Just(Health::Draining),
+        Just(Health::NotReady)
+    ]
+}
+
+prop_compose! {
+    fn member()(address in address(), port in port(), health in health()) -> Member {
+        Member { address, port, health }
+    }
+}
+
+prop_compose! {
+    fn picker()(
+        members in vec(member(), 0..3),
+        tls in option::of(backend_tls()),
+        failure_mode in prop_oneof![
+            Just(PickerFailureMode::FailOpen),
+            Just(PickerFailureMode::FailClose),
+        ],
+    ) -> Picker {
+        Picker { members, tls, failure_mode }
+    }
 }
 
 prop_compose! {

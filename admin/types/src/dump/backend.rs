@@ -1,16 +1,18 @@
 //! Backends, and the endpoints of backends and services.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 use xds::model;
 
 use super::BackendTls;
 use crate::text::of_duration;
 
-/// A `Backend` resource.
+/// A `Backend` or InferencePool resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
-    /// `Backend/namespace/name`.
+    /// `Backend/namespace/name`, or `InferencePool/namespace/name`.
     pub key: String,
     /// Application protocol, such as `HTTP`.
     pub protocol: String,
@@ -78,6 +80,43 @@ pub enum Hosts {
         /// Path of the socket.
         path: String,
     },
+    /// The pods of an inference pool, which are its endpoints.
+    Pool {
+        /// Who selects among them; None for load balancing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        picker: Option<Picker>,
+    },
+}
+
+/// An endpoint picker of an inference pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Picker {
+    /// Its addresses that are ready.
+    pub addresses: Vec<String>,
+    /// TLS to it; None for plain text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<BackendTls>,
+    /// `FailOpen` or `FailClose`: what happens to requests that it does not answer.
+    pub failure_mode: String,
+}
+
+impl From<&model::Picker> for Picker {
+    fn from(picker: &model::Picker) -> Self {
+        let members = picker.members.iter();
+        let ready = members.filter(|member| member.health == model::Health::Ready);
+        Self {
+            addresses: ready
+                .map(|member| SocketAddr::new(member.address, member.port.get()).to_string())
+                .collect(),
+            tls: picker.tls.as_ref().map(Into::into),
+            failure_mode: match picker.failure_mode {
+                model::PickerFailureMode::FailOpen => "FailOpen",
+                model::PickerFailureMode::FailClose => "FailClose",
+            }
+            .to_owned(),
+        }
+    }
 }
 
 /// A listed host.
@@ -108,6 +147,9 @@ impl From<&model::Hosts> for Hosts {
             },
             model::Hosts::Unix { path } => Self::Unix {
                 path: path.display().to_string(),
+            },
+            model::Hosts::Pool(pool) => Self::Pool {
+                picker: pool.picker.as_ref().map(Into::into),
             },
         }
     }

@@ -90,7 +90,11 @@ pub(super) fn read_as(
 
 /// Which object it is, and what of it is read.
 fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value), Vec<Remark>> {
-    fields.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "status"));
+    fields.retain(|name, _| match name.as_str() {
+        "apiVersion" | "kind" => false,
+        "status" => kind.reads_status,
+        _ => true,
+    });
     let reference = ObjectRef {
         group: kind.group.into(),
         kind: kind.name.into(),

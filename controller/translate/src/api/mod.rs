@@ -14,11 +14,13 @@ mod gateway;
 mod gateway_tls;
 mod grpc_route;
 mod http_route;
+mod inference_pool;
 mod jwt;
 mod l4_route;
 mod listener_set;
 mod meta;
 mod parent_ref;
+mod pod;
 mod reference_grant;
 mod resource;
 mod selector;
@@ -60,6 +62,10 @@ pub use http_route::{
     HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, PathMatchType,
     SessionCookie, SessionHeader, SessionPersistence, SessionPersistenceType, ValueMatchType,
 };
+pub use inference_pool::{
+    EndpointPickerFailureMode, EndpointPickerReference, InferencePool, InferencePoolSpec, PoolPort,
+    PoolProtocol, PoolSelector,
+};
 pub use jwt::{
     ClaimHeaderSpec, JwksSpec, JwtFromSpec, JwtHeaderSpec, JwtModeSpec, JwtProviderSpec, JwtSpec,
     RemoteJwksSpec,
@@ -68,6 +74,7 @@ pub use l4_route::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, TlsRouteSpec, U
 pub use listener_set::{ListenerSet, ListenerSetSpec, ParentGatewayReference};
 pub use meta::ObjectMeta;
 pub use parent_ref::{DefaultScope, ParentReference};
+pub use pod::{Pod, PodCondition, PodStatus};
 pub use reference_grant::{
     ReferenceGrant, ReferenceGrantFrom, ReferenceGrantSpec, ReferenceGrantTo,
 };
@@ -83,6 +90,8 @@ pub use trust_bundle::{ClusterTrustBundle, ClusterTrustBundleSpec};
 
 /// The group of Gateway API.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+/// The group of the Gateway API Inference Extension.
+pub const INFERENCE_GROUP: &str = "inference.networking.k8s.io";
 /// The group of our own kinds.
 pub const OWN_GROUP: &str = "gateway-system.io";
 

@@ -40,6 +40,8 @@ resources! {
     BackendTlsPolicy: super::GATEWAY_GROUP, "v1", "BackendTLSPolicy";
     ReferenceGrant: super::GATEWAY_GROUP, "v1", "ReferenceGrant";
     Service: "", "v1", "Service";
+    Pod: "", "v1", "Pod";
+    InferencePool: super::INFERENCE_GROUP, "v1", "InferencePool";
     EndpointSlice: "discovery.k8s.io", "v1", "EndpointSlice";
     Secret: "", "v1", "Secret";
     ConfigMap: "", "v1", "ConfigMap";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use xds::model::{ListenerKey, ObjectName, PolicyTarget, Transport};
 
 use super::grants::Way;
+use super::ground::PodLabel;
 use crate::owner::Owner;
 use crate::upstream::Upstream;
 
@@ -44,6 +45,8 @@ facts! {
     Labels(Arc<str>);
     /// The names of the slices of a Service.
     Slices(ObjectName);
+    /// The names of the Pods of a namespace that have a label, by its key and value.
+    Pods(Arc<PodLabel>);
     /// The names of the ListenerSets that name a Gateway.
     Sets(ObjectName);
     /// The names of the default Gateways.

@@ -17,6 +17,14 @@ use crate::problem::Problem;
 use crate::store::{Object, ObjectRef, Store};
 use crate::upstream::Upstream;
 
+/// A label that a Pod of a namespace has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PodLabel {
+    pub(crate) namespace: String,
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
 /// Objects, indexes over them, and what references lead to.
 #[derive(Debug)]
 pub(crate) struct Ground {
@@ -27,6 +35,7 @@ pub(crate) struct Ground {
     pub(super) grants: Grants,
     pub(super) slices: Index<ObjectName, ObjectName>,
     pub(super) sets: Index<ObjectName, ObjectName>,
+    pub(super) pods: Index<Arc<PodLabel>, ObjectName>,
     /// What each `Backend` comes to.
     pub(crate) backends: HashMap<ObjectName, Arc<Result<Backend, Problem>>>,
     /// The Gateways that take routes which do not name them.
@@ -46,6 +55,7 @@ impl Ground {
             grants: Grants::default(),
             slices: Index::default(),
             sets: Index::default(),
+            pods: Index::default(),
             backends: HashMap::new(),
             default_gateways: BTreeSet::new(),
             backend_tls: HashMap::new(),
@@ -100,6 +110,17 @@ impl Ground {
                 let changed = self.sets.replace(name, gateway_of(old), gateway_of(new));
                 facts.extend(changed.into_iter().map(Fact::Sets));
             }
+            api::Pod::KIND => {
+                let (before, after) = (labels_of(old), labels_of(new));
+                for gone in before.difference(&after) {
+                    let changed = self.pods.replace(name, Some(Arc::clone(gone)), None);
+                    facts.extend(changed.into_iter().map(Fact::Pods));
+                }
+                for come in after.difference(&before) {
+                    let changed = self.pods.replace(name, None, Some(Arc::clone(come)));
+                    facts.extend(changed.into_iter().map(Fact::Pods));
+                }
+            }
             api::Namespace::KIND if labels(old) != labels(new) => {
                 facts.push(Fact::Labels(Arc::clone(&name.name)));
             }
@@ -139,6 +160,7 @@ impl Ground {
             && self.grants.is_empty()
             && self.slices.is_empty()
             && self.sets.is_empty()
+            && self.pods.is_empty()
             && self.backends.is_empty()
             && self.default_gateways.is_empty()
             && self.backend_tls.is_empty()
@@ -160,6 +182,19 @@ fn service_of(object: Option<&Object>) -> Option<ObjectName> {
     let metadata = &slice.metadata;
     let service = metadata.labels.get(SERVICE_NAME_LABEL)?;
     Some(ObjectName::new(&metadata.namespace, service))
+}
+
+fn labels_of(object: Option<&Object>) -> BTreeSet<Arc<PodLabel>> {
+    let Some(Object::Pod(pod)) = object else {
+        return BTreeSet::new();
+    };
+    let labels = pod.metadata.labels.iter();
+    let label = |(key, value): (&String, &String)| PodLabel {
+        namespace: pod.metadata.namespace.clone(),
+        key: key.clone(),
+        value: value.clone(),
+    };
+    labels.map(|it| Arc::new(label(it))).collect()
 }
 
 fn gateway_of(object: Option<&Object>) -> Option<ObjectName> {

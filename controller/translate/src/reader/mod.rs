@@ -19,8 +19,9 @@ pub(crate) use fact::Fact;
 pub(crate) use grants::Referent;
 use grants::Way;
 pub(crate) use ground::Ground;
+use ground::PodLabel;
 
-use crate::api::{CLASS_KIND, Namespace, PARAMETERS_KIND, Secret};
+use crate::api::{CLASS_KIND, Namespace, PARAMETERS_KIND, Pod, Secret};
 use crate::options::{AssignedAddresses, NO_ADDRESSES, Options, Place};
 use crate::problem::Problem;
 use crate::store::Kept;
@@ -120,6 +121,28 @@ impl<'a> Reader<'a> {
     pub(crate) fn slices(&self, service: &ObjectName) -> impl Iterator<Item = &'a ObjectName> {
         self.ask(Fact::Slices(service.clone()));
         self.ground.slices.at(service)
+    }
+
+    /// The Pods of a namespace that have one of the labels, which few others have; by name.
+    pub(crate) fn pods(
+        &self,
+        namespace: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> impl Iterator<Item = &'a Pod> {
+        let labels = labels.iter().map(|(key, value)| {
+            Arc::new(PodLabel {
+                namespace: namespace.to_owned(),
+                key: key.clone(),
+                value: value.clone(),
+            })
+        });
+        // A Pod that has all labels has this one too, so nobody has to know of the others.
+        let rarest = labels.min_by_key(|label| self.ground.pods.at(label).count());
+        let names = rarest.into_iter().flat_map(|label| {
+            self.ask(Fact::Pods(Arc::clone(&label)));
+            self.ground.pods.at(&label)
+        });
+        names.filter_map(|name| self.object::<Pod>(name).map(|pod| &**pod))
     }
 
     /// The ListenerSets that name a Gateway, by name.

@@ -8,7 +8,7 @@ use xds::model::{
 };
 
 use super::app_protocol::no_http;
-use crate::api::{self, BackendReference, Resource, TransportProtocol};
+use crate::api::{self, BackendReference, InferencePool, Resource, TransportProtocol};
 use crate::problem::Problem;
 use crate::reader::{Reader, Referent};
 use crate::reason::Reason;
@@ -75,13 +75,14 @@ impl Reader<'_> {
             namespace: reference.namespace.unwrap_or(from.namespace),
             name: reference.name,
         };
-        let followed = check_kind(to)
+        let followed = check_kind(to, from)
             .and_then(|kind| self.check_grant(from, to).map(|()| kind))
             .and_then(|kind| {
                 let name = ObjectName::new(to.namespace, to.name);
                 match kind {
                     BackendKind::Service => self.service_port(&name, reference.port, from.carries),
                     BackendKind::Backend => self.backend_target(&name, from),
+                    BackendKind::Pool => self.pool_target(&name),
                 }
             });
         match followed {
@@ -173,10 +174,27 @@ impl Reader<'_> {
             }
         }
     }
+
+    /// A port of the reference means nothing: a pool has its own.
+    fn pool_target(&self, name: &ObjectName) -> Result<Target, Problem> {
+        if self.exists::<InferencePool>(name) {
+            return Ok(Target::Backend(BackendKey::of_pool(name)));
+        }
+        let watched = if self.is_machine() {
+            ""
+        } else {
+            ", and set `inferenceExtension.enabled` in the chart unless it is"
+        };
+        let message = format!("InferencePool {name} does not exist: create it{watched}");
+        Err(Problem::new(Reason::BackendNotFound, "", message))
+    }
 }
 
-fn check_kind(to: Referent<'_>) -> Result<BackendKind, Problem> {
+fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<BackendKind, Problem> {
     match (to.group, to.kind) {
+        (InferencePool::GROUP, InferencePool::KIND) if from.carries.is_http() => {
+            Ok(BackendKind::Pool)
+        }
         (api::Service::GROUP, api::Service::KIND) => Ok(BackendKind::Service),
         (api::Backend::GROUP, api::Backend::KIND) => Ok(BackendKind::Backend),
         (group, kind) => {
@@ -192,6 +210,7 @@ fn check_kind(to: Referent<'_>) -> Result<BackendKind, Problem> {
 enum BackendKind {
     Service,
     Backend,
+    Pool,
 }
 
 fn invalid(reason: Reason) -> InvalidBackend {

@@ -45,7 +45,7 @@ pub struct Statuses {
     /// Of ListenerSets.
     #[serde(serialize_with = "by_text")]
     pub listener_sets: BTreeMap<ObjectName, ListenerSetStatus>,
-    /// Of routes of every kind.
+    /// Of routes of every kind, and of InferencePools.
     #[serde(serialize_with = "by_text")]
     pub routes: BTreeMap<ObjectRef, RouteStatus>,
     /// Of our backends.

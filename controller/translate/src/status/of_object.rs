@@ -16,7 +16,7 @@ pub enum Status {
     Gateway(GatewayStatus),
     /// Of a ListenerSet.
     ListenerSet(ListenerSetStatus),
-    /// Of a route of any kind.
+    /// Of a route of any kind, or an InferencePool.
     Route(RouteStatus),
     /// Of a `Backend`.
     Backend(BackendStatus),

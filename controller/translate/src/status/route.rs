@@ -1,18 +1,19 @@
-//! The status of a route.
+//! The statuses of routes and InferencePools: an entry for each parent.
 
 use std::slice;
 
 use serde::Serialize;
+use xds::model::ObjectName;
 
 use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
-use crate::api::ParentReference;
+use crate::api::{Gateway, InferencePool, ParentReference, Resource as _};
 use crate::lower::route::ResolvedRoute;
 use crate::problem::{self, Problem};
 
-/// The status of a route: our entries of it.
+/// The status of a route or an InferencePool: our entries of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RouteStatus {
-    /// One entry for each parent that is ours, in the order of the spec.
+    /// One entry for each parent that is ours, in the order of a route's spec.
     pub parents: Vec<RouteParentStatus>,
 }
 
@@ -46,6 +47,50 @@ impl RouteStatus {
             parents: parents.collect(),
         }
     }
+}
+
+impl RouteStatus {
+    /// Of an InferencePool, whose parents are the Gateways that send requests to it.
+    pub(crate) fn of_pool(
+        pool: &InferencePool,
+        refs: &[Problem],
+        gateways: &[ObjectName],
+        controller_name: &str,
+    ) -> Self {
+        let parents = gateways.iter().map(|gateway| RouteParentStatus {
+            parent_ref: ParentReference {
+                group: Gateway::GROUP.to_owned(),
+                kind: Gateway::KIND.to_owned(),
+                namespace: Some(gateway.namespace.to_string()),
+                name: gateway.name.to_string(),
+                section_name: None,
+                port: None,
+            },
+            controller_name: controller_name.to_owned(),
+            conditions: pool_conditions(pool, refs),
+        });
+        Self {
+            parents: parents.collect(),
+        }
+    }
+}
+
+fn pool_conditions(pool: &InferencePool, refs: &[Problem]) -> Vec<Condition> {
+    let text = match pool.spec.endpoint_picker_ref {
+        Some(_) => "the pool is valid",
+        None => "the pool is valid; without an endpoint picker, requests are balanced by load",
+    };
+    let conditions = Conditions::of(pool.metadata.generation);
+    let conditions = conditions.happy(Type::Accepted, Reason::Accepted, text);
+    let conditions = match refs {
+        [] => conditions.happy(
+            Type::ResolvedRefs,
+            Reason::ResolvedRefs,
+            "every reference leads somewhere",
+        ),
+        refs => conditions.unhappy(Type::ResolvedRefs, refs),
+    };
+    conditions.done()
 }
 
 /// What every parent of a route says alike.

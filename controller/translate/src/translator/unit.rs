@@ -14,8 +14,8 @@ use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, FrameUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PolicyUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit,
-    TargetUnit, TokensUnit,
+    ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
+    SocketUnit, TargetUnit, TokensUnit,
 };
 use crate::reader::{Fact, Ground, Reader};
 use crate::status::Status;
@@ -274,6 +274,8 @@ units! {
     ServiceUnit in services;
     /// A `Backend` that something is sent to.
     BackendUseUnit in backend_uses;
+    /// An InferencePool that something is sent to.
+    PoolUnit in pools;
     /// A `TrafficPolicy` at its targets.
     EffectUnit in effects;
     /// The status of a BackendTLSPolicy.

@@ -7,8 +7,8 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use xds::model::{
-    Backend, BackendProtocol, BackendTls, Certificate, Health, HostAddress, Hosts, Model,
-    PolicySpec, ProxyProtocolVersion, Service, ServicePort, Transport, Workload,
+    self, Backend, BackendProtocol, BackendTls, Certificate, Health, HostAddress, Hosts, Member,
+    Model, Pool, ProxyProtocolVersion, Service, ServicePort, Transport, Workload,
 };
 
 use super::ids::{EndpointKey, Ids};
@@ -18,9 +18,10 @@ use super::targets::{Place, Port, Shown, Targets, Users};
 use super::tls::{SettingsId, TlsCompiler};
 use crate::config::dns::Resolved;
 use crate::config::{
-    Address, Cluster, Endpoint, EndpointRef, EndpointSet, Identity, Protection, Protocol,
+    Address, Cluster, Endpoint, EndpointRef, EndpointSet, Identity, Picker, Protection, Protocol,
 };
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET, per_shard};
+use crate::names::Interned;
 use crate::policy::proxy_protocol::Version;
 
 /// Compiles everything that requests can be sent to.
@@ -41,18 +42,26 @@ pub(super) struct ClusterCompiler<'c> {
 pub(super) struct CompiledCluster {
     pub(super) cluster: Arc<Cluster>,
     settings: Option<SettingsId>,
+    /// Of its endpoint picker.
+    picker_settings: Option<SettingsId>,
 }
 
 impl CompiledCluster {
     /// Gives back its ids.
     pub(super) fn give_back(&self, ids: &mut Ids) {
-        let Cluster { id, endpoints, .. } = &*self.cluster;
-        for endpoint in endpoints {
-            let key = (*id, self.settings, endpoint.address.clone());
-            ids.endpoints.give_back(&key);
+        give_back(&self.cluster, self.settings, ids);
+        if let Some(picker) = &self.cluster.picker {
+            give_back(&picker.cluster, self.picker_settings, ids);
         }
-        ids.clusters.give_back(&self.cluster.name);
     }
+}
+
+fn give_back(cluster: &Cluster, settings: Option<SettingsId>, ids: &mut Ids) {
+    for endpoint in &cluster.endpoints {
+        let key = (cluster.id, settings, endpoint.address.clone());
+        ids.endpoints.give_back(&key);
+    }
+    ids.clusters.give_back(&cluster.name);
 }
 
 /// What becomes a cluster.
@@ -89,6 +98,16 @@ impl<'a> Source<'a> {
         }
     }
 
+    fn pool(self) -> Option<&'a Pool> {
+        match self {
+            Self::Backend(backend) => match &backend.hosts {
+                Hosts::Pool(pool) => Some(pool),
+                Hosts::Static(_) | Hosts::Dns { .. } | Hosts::Unix { .. } => None,
+            },
+            Self::Port(..) => None,
+        }
+    }
+
     fn name(self) -> String {
         match self {
             Self::Port(service, port) => port_name(service, port),
@@ -113,10 +132,74 @@ impl ClusterCompiler<'_> {
         let limits = Limits::default();
         let connections = said.field(|spec| spec.limits.upstream_connections);
         let pending = said.field(|spec| spec.limits.upstream_pending);
-        let id = self.ids.clusters.acquire(&name);
+        let ejection = said.field(|spec| spec.ejection).unwrap_or(EJECTION);
+        let (id, set, endpoints) =
+            self.endpoints(&name, settings, ejection, self.standings(source));
+        let connections = connections.unwrap_or(limits.upstream_connections);
+        let picker = source.pool().and_then(|pool| pool.picker.as_ref());
+        let (picker, picker_settings) = picker.map(|picker| self.picker(&name, picker)).unzip();
+        let cluster = Cluster {
+            id,
+            protection,
+            protocol: source.protocol(),
+            set,
+            endpoints,
+            connections_per_shard: per_shard(connections, self.shards),
+            proxy_protocol: source.proxy_protocol(),
+            pending_per_shard: per_shard(pending.unwrap_or(limits.upstream_pending), self.shards),
+            retry_budget: said.field(|spec| spec.retry_budget).unwrap_or(RETRY_BUDGET),
+            picker: picker.map(Box::new),
+            name,
+        };
+        Some(CompiledCluster {
+            cluster: Arc::new(cluster),
+            settings,
+            picker_settings: picker_settings.flatten(),
+        })
+    }
+
+    /// The endpoint picker of the pool of this name.
+    fn picker(&mut self, pool: &str, picker: &model::Picker) -> (Picker, Option<SettingsId>) {
+        let name: Arc<str> = format!("{pool} picker").into();
+        let (settings, protection) = match &picker.tls {
+            Some(tls) => self.tls.backend(&name, tls, None, self.shards),
+            None => (None, Protection::Plain),
+        };
+        let standings = members(&picker.members);
+        let (id, set, endpoints) = self.endpoints(&name, settings, EJECTION, standings);
+        let limits = Limits::default();
+        let cluster = Cluster {
+            id,
+            name,
+            protection,
+            protocol: Protocol::Http2,
+            set,
+            endpoints,
+            connections_per_shard: per_shard(limits.upstream_connections, self.shards),
+            pending_per_shard: per_shard(limits.upstream_pending, self.shards),
+            proxy_protocol: None,
+            retry_budget: RETRY_BUDGET,
+            picker: None,
+        };
+        let picker = Picker {
+            cluster,
+            failure_mode: picker.failure_mode,
+        };
+        (picker, settings)
+    }
+
+    /// The id of the cluster of this name, and its endpoints.
+    fn endpoints(
+        &mut self,
+        name: &Arc<str>,
+        settings: Option<SettingsId>,
+        ejection: model::Ejection,
+        standings: BTreeMap<Address, Standing>,
+    ) -> (Interned, EndpointSet, Vec<Endpoint>) {
+        let id = self.ids.clusters.acquire(name);
         let (mut endpoints, mut members) = (Vec::new(), Vec::new());
-        for (address, standing) in self.standings(source) {
-            let endpoint = self.endpoint((id, settings, address), &name, &standing);
+        for (address, standing) in standings {
+            let endpoint = self.endpoint((id, settings, address), name, &standing);
             let member = EndpointRef {
                 id: endpoint.id,
                 weight: standing.weight,
@@ -125,24 +208,7 @@ impl ClusterCompiler<'_> {
             endpoints.push(endpoint);
         }
         endpoints.sort_unstable_by_key(|endpoint| endpoint.id);
-        let ejection = said.field(|spec| spec.ejection).unwrap_or(EJECTION);
-        let connections = connections.unwrap_or(limits.upstream_connections);
-        let cluster = Cluster {
-            id,
-            protection,
-            protocol: source.protocol(),
-            set: EndpointSet::new(id, ejection, &members),
-            endpoints,
-            connections_per_shard: per_shard(connections, self.shards),
-            proxy_protocol: source.proxy_protocol(),
-            pending_per_shard: per_shard(pending.unwrap_or(limits.upstream_pending), self.shards),
-            retry_budget: said.field(|spec| spec.retry_budget).unwrap_or(RETRY_BUDGET),
-            name,
-        };
-        Some(CompiledCluster {
-            cluster: Arc::new(cluster),
-            settings,
-        })
+        (id, EndpointSet::new(id, ejection, &members), endpoints)
     }
 
     /// Its name, and how connections to it are protected.
@@ -232,7 +298,7 @@ impl Source<'_> {
 struct Said<'a>(Vec<&'a Layer>);
 
 impl<'a> Said<'a> {
-    fn field<T>(&self, field: impl Fn(&'a PolicySpec) -> Option<T>) -> Option<T> {
+    fn field<T>(&self, field: impl Fn(&'a model::PolicySpec) -> Option<T>) -> Option<T> {
         self.0.iter().find_map(|layer| layer.field(&field))
     }
 }
@@ -250,16 +316,30 @@ fn standings<'a>(
     let mut standings = BTreeMap::new();
     for (workload, port) in members {
         let address = Address::Tcp(SocketAddr::new(workload.address, port.get()));
-        let health = workload.health;
-        let standing = standings.entry(address).or_insert(Standing {
-            weight: NonZeroU32::MIN,
-            health,
-        });
-        if preference(health) < preference(standing.health) {
-            standing.health = health;
-        }
+        note(&mut standings, address, workload.health);
     }
     standings
+}
+
+/// Ports of pods. One that is listed twice is in its better state.
+fn members(members: &[Member]) -> BTreeMap<Address, Standing> {
+    let mut standings = BTreeMap::new();
+    for member in members {
+        let address = Address::Tcp(SocketAddr::new(member.address, member.port.get()));
+        note(&mut standings, address, member.health);
+    }
+    standings
+}
+
+/// Notes the state of an address, unless a better one is known.
+fn note(standings: &mut BTreeMap<Address, Standing>, address: Address, health: Health) {
+    let standing = standings.entry(address).or_insert(Standing {
+        weight: NonZeroU32::MIN,
+        health,
+    });
+    if preference(health) < preference(standing.health) {
+        standing.health = health;
+    }
 }
 
 /// The smaller, the better.
@@ -304,6 +384,7 @@ fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, Standing> {
             }
         }
         Hosts::Unix { path } => add(Address::Unix(path.clone()), NonZeroU32::MIN),
+        Hosts::Pool(pool) => return members(&pool.members),
     }
     standings
 }

@@ -211,6 +211,9 @@ impl Compiler {
             && let Some(compiled) = placed.compiled
         {
             self.tls.forget_backend(&compiled.cluster.name);
+            if let Some(picker) = &compiled.cluster.picker {
+                self.tls.forget_backend(&picker.cluster.name);
+            }
             compiled.give_back(&mut self.ids);
             self.count(None, Some(&compiled.cluster));
         }
@@ -219,14 +222,20 @@ impl Compiler {
 
     /// Keeps the sums.
     fn count(&mut self, new: Option<&Cluster>, old: Option<&Cluster>) {
-        if let Some(cluster) = new {
-            self.connections += u64::from(cluster.connections_per_shard.get());
-            self.endpoints += cluster.endpoints.len();
-        }
-        if let Some(cluster) = old {
-            self.connections -= u64::from(cluster.connections_per_shard.get());
-            self.endpoints -= cluster.endpoints.len();
-        }
+        let with_picker = |cluster: Option<&Cluster>| {
+            let picker = cluster.and_then(|cluster| cluster.picker.as_deref());
+            let all = cluster.into_iter().chain(picker.map(|it| &it.cluster));
+            all.fold((0, 0), |(connections, endpoints), cluster| {
+                let own = u64::from(cluster.connections_per_shard.get());
+                (connections + own, endpoints + cluster.endpoints.len())
+            })
+        };
+        let (connections, endpoints) = with_picker(new);
+        self.connections += connections;
+        self.endpoints += endpoints;
+        let (connections, endpoints) = with_picker(old);
+        self.connections -= connections;
+        self.endpoints -= endpoints;
     }
 
     /// Whether a listener is there, and on a bind.
@@ -435,7 +444,7 @@ fn has_names(hosts: &Hosts) -> bool {
             .iter()
             .any(|host| matches!(host.address, HostAddress::Name(_))),
         Hosts::Dns { .. } => true,
-        Hosts::Unix { .. } => false,
+        Hosts::Unix { .. } | Hosts::Pool(_) => false,
     }
 }
 

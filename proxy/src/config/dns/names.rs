@@ -139,7 +139,7 @@ fn named(hosts: &Hosts) -> Vec<(&Hostname, Option<Duration>)> {
             names.collect()
         }
         Hosts::Dns { name, refresh, .. } => vec![(name, *refresh)],
-        Hosts::Unix { .. } => Vec::new(),
+        Hosts::Unix { .. } | Hosts::Pool(_) => Vec::new(),
     }
 }
 

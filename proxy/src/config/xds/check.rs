@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use xds::model::{
-    BackendTls, ClientAuth, Der, Listener, ListenerProtocol, ObjectName, Resource, Roots,
+    BackendTls, ClientAuth, Der, Hosts, Listener, ListenerProtocol, ObjectName, Resource, Roots,
     TlsClient, TlsServer,
 };
 
@@ -15,7 +15,12 @@ use crate::tls::{CLIENT_PROTOCOLS, ServerTls, TlsError, TrustDomain, UpstreamTls
 pub(super) fn check(resource: &Resource) -> Result<(), String> {
     let checked = match resource {
         Resource::Listener(listener) => server(listener),
-        Resource::Backend(backend) => client(backend.tls.as_ref()),
+        Resource::Backend(backend) => client(backend.tls.as_ref()).and_then(|()| {
+            let Hosts::Pool(pool) = &backend.hosts else {
+                return Ok(());
+            };
+            client(pool.picker.as_ref().and_then(|picker| picker.tls.as_ref()))
+        }),
         Resource::Service(service) => {
             let ports = service.ports.iter();
             let mut ports = ports.map(|port| client(port.tls.as_ref()));

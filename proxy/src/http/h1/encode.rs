@@ -7,6 +7,7 @@ use http::StatusCode;
 
 use super::response::Asked;
 use crate::http::grammar;
+use crate::http::h2::trailers::pairs;
 use crate::http::head::{Field, Fields, Framing, RequestHead, ResponseHead, Version};
 use crate::http::hop_by_hop;
 use crate::http::known::Known;
@@ -25,6 +26,8 @@ pub struct UpstreamRequest<'a> {
     pub target: &'a [u8],
     /// Value of Host.
     pub host: &'a [u8],
+    /// How the body is delimited.
+    pub framing: Framing,
     /// Who answers `Expect: 100-continue`.
     pub expectation: Expectation,
     /// Further field lines, each ended by CRLF.
@@ -49,7 +52,7 @@ impl UpstreamRequest<'_> {
             let passes = hop_by_hop::passes(&head.fields, bytes, name, known);
             passes && (known != Known::Expect || self.passes_expectation()) && !drop(known, name)
         });
-        framing(out, head.framing);
+        framing(out, self.framing);
         if takes_trailers(&head.fields, bytes) {
             // RFC 9110 section 10.1.4: TE goes with a connection option of its name.
             out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
@@ -149,12 +152,18 @@ impl Answer<'_> {
         !matches!(self.status.as_u16(), 100..=199 | 204 | 304)
     }
 
+    /// Whether its lines say what its body is; else it is plain text.
+    pub(in crate::http) fn names_content_type(&self) -> bool {
+        let mut lines = pairs(self.append);
+        lines.any(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))
+    }
+
     /// Appends the whole answer to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let reason = self.status.canonical_reason().unwrap_or_default();
         status_line(out, self.status.as_u16(), reason.as_bytes());
         if self.has_body() {
-            if !self.body.is_empty() {
+            if !self.body.is_empty() && !self.names_content_type() {
                 field(out, b"Content-Type", b"text/plain; charset=utf-8");
             }
             content_length(out, self.body.len());

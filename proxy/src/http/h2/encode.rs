@@ -51,7 +51,7 @@ pub fn request(
         let replaced = tunnel && name.eq_ignore_ascii_case(websocket::KEY);
         known == Known::Expect || replaced || drop(known, name)
     });
-    if let Framing::Length(length) = head.framing {
+    if let Framing::Length(length) = request.framing {
         fields.insert(http::header::CONTENT_LENGTH, length.into());
     }
     if takes_trailers(&head.fields, bytes) {
@@ -147,7 +147,9 @@ pub fn answer<'a>(answer: &Answer<'a>) -> (Response<()>, &'a [u8]) {
     let has_body = answer.has_body() && !answer.body.is_empty();
     if has_body {
         let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        fields.insert(http::header::CONTENT_TYPE, text);
+        if !answer.names_content_type() {
+            fields.insert(http::header::CONTENT_TYPE, text);
+        }
         fields.insert(http::header::CONTENT_LENGTH, answer.body.len().into());
     }
     push_lines(fields, answer.append);

@@ -62,7 +62,7 @@ impl<'a> Names<'a> {
                 names.listeners.push((listener.id, labels));
             }
         }
-        let clusters = snapshot.clusters.iter();
+        let clusters = snapshot.all_clusters();
         names.backends = clusters
             .map(|cluster| (cluster.id, &*cluster.name))
             .collect();

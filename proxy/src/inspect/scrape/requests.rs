@@ -6,7 +6,9 @@ use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::names::Names;
-use super::table::{Table, by_cause, by_reason, ids};
+use super::table::{BOUNDS, Table, by_cause, by_reason, ids, seconds};
+use crate::observe::counters::HistogramSum;
+use crate::observe::picks::PickResult;
 use crate::observe::series::Series;
 
 impl Scrape<'_> {
@@ -136,6 +138,23 @@ impl Scrape<'_> {
         for (reason, count) in sums {
             result("denied", reason, count);
         }
+    }
+
+    /// What endpoint pickers of inference pools said of requests.
+    pub(super) fn picks(&self, out: &mut Exposition) {
+        let help = "Requests that an endpoint picker was asked about, by what came of that.";
+        let mut family = out.counter("endpoint_picks", help);
+        for result in PickResult::ALL.iter().copied() {
+            let count = self.sum(|shard| shard.picks.results.of(result));
+            family.number(&Labels::none().with("result", result.reason()), count);
+        }
+        let mut sum = HistogramSum::default();
+        for shard in self.shards {
+            sum.merge(&shard.picks.took);
+        }
+        let help = "From the question to an endpoint picker to its answer, the body of the request included.";
+        let mut family = out.histogram("endpoint_pick_duration_seconds", help);
+        family.distribution(&Labels::none(), &BOUNDS, &sum.buckets, seconds(&sum));
     }
 
     /// What never became a request.

@@ -10,14 +10,11 @@ use crate::tls::UpstreamTlsFailure;
 
 impl Scrape<'_> {
     pub(super) fn upstreams(&self, out: &mut Exposition) {
-        let clusters = &self.snapshot.clusters;
-        let named: Vec<Labels> = clusters
-            .iter()
+        let named: Vec<Labels> = (self.snapshot.all_clusters())
             .map(|cluster| Labels::none().with("backend", &cluster.name))
             .collect();
-        let connections = clusters
-            .iter()
-            .map(|cluster| self.live.connections(cluster.id.into()));
+        let connections =
+            (self.snapshot.all_clusters()).map(|cluster| self.live.connections(cluster.id.into()));
         let connections: Vec<_> = connections.collect();
         let help = "Connections to a backend, by what they do.";
         let mut family = out.gauge("upstream_connections", help);
@@ -35,7 +32,7 @@ impl Scrape<'_> {
     }
 
     fn endpoints(&self, named: &[Labels], out: &mut Exposition) {
-        let clusters = self.snapshot.clusters.iter().zip(named);
+        let clusters = self.snapshot.all_clusters().zip(named);
         let endpoints = clusters.flat_map(|(cluster, labels)| {
             let endpoints = cluster.endpoints.iter();
             endpoints.map(move |it| (it.id, labels.with("endpoint", &it.name)))

@@ -188,6 +188,7 @@ fn forwarded(filters: Filters, text: &str, matched_prefix: usize) -> String {
     });
     let request = UpstreamRequest {
         head: &head,
+        framing: head.framing,
         bytes,
         target: target.as_bytes(),
         host: rewrite.host().map_or(authority, str::as_bytes),

@@ -217,6 +217,7 @@ fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
         pending_per_shard: NonZeroU32::new(8).expect("some"),
         proxy_protocol: None,
         retry_budget: RETRY_BUDGET,
+        picker: None,
     }
 }
 
@@ -303,12 +304,14 @@ fn a_server_whose_certificate_nobody_vouches_for_can_be_asked_in_tls() {
 /// Sends messages while it takes them back, more than the windows of both sides hold.
 async fn stream_through(call: &Call<'_>, answers: &mut Answers, texts: &[String]) {
     let sending = async {
-        for text in texts {
-            call.send(text, More::Follow)
-                .await
-                .expect("a server that reads");
+        for (number, text) in texts.iter().enumerate() {
+            let more = if number + 1 < texts.len() {
+                More::Follow
+            } else {
+                More::No
+            };
+            call.send(text, more).await.expect("a server that reads");
         }
-        call.finish().await.expect("a server that reads");
     };
     let receiving = async {
         let mut found: Vec<String> = Vec::new();

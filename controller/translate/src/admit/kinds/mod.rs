@@ -8,6 +8,7 @@ mod gateway_tls;
 mod grpc_route;
 mod header_match;
 mod http_route;
+mod inference;
 mod l4_route;
 mod listener;
 mod listener_set;
@@ -31,8 +32,8 @@ use super::suggest;
 use super::typed;
 use crate::api::{
     Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute,
-    HttpRoute, ListenerSet, Namespace, ReferenceGrant, Resource, Secret, Service, TcpRoute,
-    TlsRoute, TrafficPolicy, UdpRoute,
+    HttpRoute, InferencePool, ListenerSet, Namespace, Pod, ReferenceGrant, Resource, Secret,
+    Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
 };
 use crate::store::Object;
 
@@ -44,6 +45,8 @@ pub(crate) trait Admissible:
     const ALSO: &'static [&'static str] = &[];
     /// Whether its objects live in namespaces.
     const NAMESPACED: bool = true;
+    /// Whether its status is read: others write that, and it is nothing of ours.
+    const READS_STATUS: bool = false;
     /// Whether its values must not be shown.
     const SECRET: bool = false;
     /// Fields of its API that mean nothing here, without the indexes of lists. Each stands for all
@@ -91,6 +94,7 @@ pub(crate) struct Kind {
     pub(crate) also: &'static [&'static str],
     pub(crate) name: &'static str,
     pub(crate) namespaced: bool,
+    pub(crate) reads_status: bool,
     pub(crate) check_name: fn(&str) -> Result<(), String>,
     pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
     pub(crate) stand_in: fn(&ObjectName, &Value) -> Option<Object>,
@@ -105,6 +109,7 @@ impl Kind {
             also: T::ALSO,
             name: T::KIND,
             namespaced: T::NAMESPACED,
+            reads_status: T::READS_STATUS,
             check_name: T::check_name,
             read: typed::read::<T>,
             stand_in: |name, written| T::stand_in(name, written).map(Into::into),
@@ -163,7 +168,7 @@ fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
 }
 
 /// Every kind that is read.
-pub(crate) static KINDS: [Kind; 17] = [
+pub(crate) static KINDS: [Kind; 19] = [
     Kind::of::<Gateway>(),
     Kind::of::<HttpRoute>(),
     Kind::of::<GrpcRoute>(),
@@ -175,6 +180,8 @@ pub(crate) static KINDS: [Kind; 17] = [
     Kind::of::<ReferenceGrant>(),
     Kind::of::<Service>(),
     Kind::of::<EndpointSlice>(),
+    Kind::of::<InferencePool>(),
+    Kind::of::<Pod>(),
     Kind::of::<Secret>(),
     Kind::of::<ConfigMap>(),
     Kind::of::<Namespace>(),

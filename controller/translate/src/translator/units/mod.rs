@@ -14,6 +14,7 @@ mod gateway_status;
 mod listeners;
 mod policy;
 mod policy_target;
+mod pool;
 mod rivals;
 mod route;
 mod service;
@@ -35,6 +36,7 @@ pub(crate) use gateway::GatewayUnit;
 pub(crate) use gateway_status::GatewayStatusUnit;
 pub(crate) use listeners::ListenersUnit;
 pub(crate) use policy::PolicyUnit;
+pub(crate) use pool::PoolUnit;
 pub(crate) use rivals::RivalsUnit;
 pub(crate) use route::{RouteName, RouteUnit};
 pub(crate) use service::ServiceUnit;
@@ -80,6 +82,7 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
             BackendTlsStatusUnit(name).into(),
         ],
         Object::Service(_) => vec![ServiceUnit(name).into()],
+        Object::InferencePool(_) => vec![PoolUnit(name).into()],
         Object::Backend(_) => vec![
             BackendUnit(name.clone()).into(),
             BackendUseUnit(name).into(),
@@ -91,6 +94,7 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
         ],
         Object::ReferenceGrant(_)
         | Object::EndpointSlice(_)
+        | Object::Pod(_)
         | Object::Secret(_)
         | Object::ConfigMap(_)
         | Object::Namespace(_)

@@ -20,6 +20,7 @@ fn forward(text: &str, expectation: Expectation, drop: &[Known]) -> String {
     parse_request(bytes, &LIMITS, &mut HeadScan::default(), &mut head).expect("a valid request");
     let request = UpstreamRequest {
         head: &head,
+        framing: head.framing,
         bytes,
         target: b"/t",
         host: b"up",

@@ -17,6 +17,7 @@ fn sent(head: &str, switch: Switch, target: &str) -> Option<http::Request<()>> {
     parse_request(head.as_bytes(), &LIMITS, &mut scan, &mut parsed).expect("well-formed");
     let outgoing = UpstreamRequest {
         head: &parsed,
+        framing: parsed.framing,
         bytes: head.as_bytes(),
         target: target.as_bytes(),
         host: b"b.test",

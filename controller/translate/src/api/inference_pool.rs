@@ -1,0 +1,95 @@
+//! InferencePool, of the Gateway API Inference Extension.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+
+use super::ObjectMeta;
+
+/// An InferencePool: pods that serve models, and who chooses among them.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct InferencePool {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: InferencePoolSpec,
+}
+
+/// What an InferencePool is.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InferencePoolSpec {
+    /// Which pods of its namespace are members.
+    pub selector: PoolSelector,
+    /// Ports of each pod, each an endpoint of its own.
+    pub target_ports: Vec<PoolPort>,
+    /// What is spoken there.
+    #[serde(default)]
+    pub app_protocol: PoolProtocol,
+    /// Who chooses among them.
+    #[serde(default)]
+    pub endpoint_picker_ref: Option<EndpointPickerReference>,
+}
+
+/// Labels that a pod must have, all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolSelector {
+    /// By key.
+    pub match_labels: BTreeMap<String, String>,
+}
+
+/// A port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub struct PoolPort {
+    /// Its number.
+    pub number: NonZeroU16,
+}
+
+/// What the ports of a pool speak.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum PoolProtocol {
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "http")]
+    Http,
+    /// HTTP/2 with prior knowledge.
+    #[serde(rename = "kubernetes.io/h2c")]
+    H2c,
+}
+
+/// A reference to an endpoint picker, in the namespace of its pool.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointPickerReference {
+    /// Group; core by default.
+    #[serde(default)]
+    pub group: String,
+    /// Kind.
+    #[serde(default = "service")]
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// Port of the Service.
+    #[serde(default)]
+    pub port: Option<PoolPort>,
+    /// What becomes of requests that it does not answer.
+    #[serde(default)]
+    pub failure_mode: EndpointPickerFailureMode,
+}
+
+/// What becomes of requests that an endpoint picker does not answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum EndpointPickerFailureMode {
+    /// They go to any pod of the pool.
+    FailOpen,
+    /// They fail.
+    #[default]
+    FailClose,
+}
+
+fn service() -> String {
+    "Service".to_owned()
+}

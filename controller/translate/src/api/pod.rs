@@ -1,0 +1,50 @@
+//! Pod, as far as inference pools need it.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::ObjectMeta;
+
+/// A Pod: its labels, its address, its state.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct Pod {
+    /// Its metadata.
+    #[serde(default, deserialize_with = "without_annotations")]
+    pub metadata: ObjectMeta,
+    /// How it is.
+    #[serde(default)]
+    pub status: PodStatus,
+}
+
+/// How a Pod is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodStatus {
+    /// Where it is in its life: `Running` and so on.
+    #[serde(default)]
+    pub phase: Option<String>,
+    /// Its address; not known in the beginning.
+    #[serde(rename = "podIP", default)]
+    pub pod_ip: Option<IpAddr>,
+    /// What is found of it.
+    #[serde(default, deserialize_with = "super::null_as_default")]
+    pub conditions: Vec<PodCondition>,
+}
+
+/// What is found of a Pod.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct PodCondition {
+    /// What is judged: `Ready` and so on.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+}
+
+/// There are many pods, and their annotations can be large and mean nothing here.
+fn without_annotations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let mut metadata = ObjectMeta::deserialize(deserializer)?;
+    metadata.annotations.clear();
+    Ok(metadata)
+}

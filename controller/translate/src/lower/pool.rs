@@ -1,0 +1,182 @@
+//! InferencePools, with their pods and who chooses among these.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
+
+use xds::model::{
+    Backend, BackendKey, BackendProtocol, BackendTls, Health, Hostname, Hosts, Member, ObjectName,
+    Picker, PickerFailureMode, Pool, ServiceKey, Transport,
+};
+
+use super::service;
+use crate::api::{
+    self, EndpointPickerFailureMode, EndpointPickerReference, InferencePool, Pod, PoolProtocol,
+    Resource as _, TransportProtocol,
+};
+use crate::problem::Problem;
+use crate::reader::Reader;
+use crate::reason::Reason;
+
+/// An InferencePool as the model has it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct LoweredPool {
+    pub(crate) backend: Backend,
+    /// What is wrong with its reference to an endpoint picker.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// Lowers a pool. One whose endpoint picker cannot be found has one that is nowhere: its requests end
+/// as its failure mode says.
+pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &InferencePool) -> LoweredPool {
+    let spec = &object.spec;
+    let mut refs = Vec::new();
+    let picker = spec.endpoint_picker_ref.as_ref().map(|reference| {
+        let found = find_picker(reader, &name.namespace, reference);
+        let (members, tls) = found.unwrap_or_else(|problem| {
+            refs.push(problem.under("spec.endpointPickerRef"));
+            (Vec::new(), None)
+        });
+        Picker {
+            members,
+            tls,
+            failure_mode: match reference.failure_mode {
+                EndpointPickerFailureMode::FailOpen => PickerFailureMode::FailOpen,
+                EndpointPickerFailureMode::FailClose => PickerFailureMode::FailClose,
+            },
+        }
+    });
+    let pool = Pool {
+        members: members(reader, &name.namespace, spec),
+        picker,
+    };
+    let backend = Backend {
+        key: BackendKey::of_pool(name),
+        hosts: Hosts::Pool(pool),
+        protocol: match spec.app_protocol {
+            PoolProtocol::Http => BackendProtocol::Http,
+            PoolProtocol::H2c => BackendProtocol::H2c,
+        },
+        tls: None,
+        proxy_protocol: None,
+    };
+    LoweredPool { backend, refs }
+}
+
+/// Every port of every pod that is selected, in the order of the pods' names.
+fn members(reader: &Reader<'_>, namespace: &str, spec: &api::InferencePoolSpec) -> Vec<Member> {
+    let wanted = &spec.selector.match_labels;
+    let pods = reader.pods(namespace, wanted);
+    let selected = pods.filter(|pod| is_selected(pod, wanted));
+    let members = selected.flat_map(|pod| {
+        let address = pod.status.pod_ip.filter(|_| !is_over(pod));
+        let ports = spec.target_ports.iter();
+        ports.filter_map(move |port| {
+            Some(Member {
+                address: address?,
+                port: port.number,
+                health: health(pod),
+            })
+        })
+    });
+    members.collect()
+}
+
+fn is_selected(pod: &Pod, wanted: &BTreeMap<String, String>) -> bool {
+    let labels = &pod.metadata.labels;
+    wanted
+        .iter()
+        .all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// Whether another pod may have its address by now.
+fn is_over(pod: &Pod) -> bool {
+    matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+}
+
+/// As endpoints of Services are judged: a pod that is ready and about to end drains.
+fn health(pod: &Pod) -> Health {
+    let mut conditions = pod.status.conditions.iter();
+    let is_ready = conditions.any(|it| it.kind == "Ready" && it.status == "True");
+    match (is_ready, &pod.metadata.deletion_timestamp) {
+        (true, None) => Health::Ready,
+        (true, Some(_)) => Health::Draining,
+        (false, _) => Health::NotReady,
+    }
+}
+
+/// Where an endpoint picker is, and how it is spoken to.
+fn find_picker(
+    reader: &Reader<'_>,
+    namespace: &str,
+    reference: &EndpointPickerReference,
+) -> Result<(Vec<Member>, Option<BackendTls>), Problem> {
+    let fail = |field: &str, message: String| {
+        Err(Problem::new(Reason::InvalidExtensionRef, field, message))
+    };
+    let EndpointPickerReference { group, kind, .. } = reference;
+    if (&**group, &**kind) != (api::Service::GROUP, api::Service::KIND) {
+        let message =
+            format!("kind `{kind}` of group `{group}` is no endpoint picker: use Service");
+        return fail("kind", message);
+    }
+    let name = ObjectName::new(namespace, &reference.name);
+    let Some(object) = reader.object::<api::Service>(&name) else {
+        return fail("name", format!("Service {name} does not exist: create it"));
+    };
+    if object.spec.kind.as_deref() == Some("ExternalName") {
+        let message = format!(
+            "Service {name} is of type ExternalName, which can lead anywhere (CVE-2021-25740): use \
+             one that selects pods"
+        );
+        return fail("name", message);
+    }
+    let number = reference.port.map(|port| port.number);
+    let mut ports = object.spec.ports.iter();
+    let port = ports.find(|it| Some(it.port) == number && it.protocol == TransportProtocol::Tcp);
+    let Some(port) = port else {
+        let message = match number {
+            Some(number) => format!("Service {name} has no TCP port {number}: use one that it has"),
+            None => "is missing: a Service has to be named with one of its ports".to_owned(),
+        };
+        return fail("port", message);
+    };
+    let tls = tls(reader, &name, port);
+    Ok((picker_members(reader, &name, object, port.port), tls))
+}
+
+/// The Inference Extension: a picker is reached by TLS, and its certificate is signed by itself. A
+/// BackendTLSPolicy says what it must be, and `kubernetes.io/h2c` that there is none.
+fn tls(reader: &Reader<'_>, name: &ObjectName, port: &api::ServicePort) -> Option<BackendTls> {
+    if let Some(tls) = reader.tls_of_port(&ServiceKey::new(name), &port.name) {
+        return Some(tls.clone());
+    }
+    if port.app_protocol.as_deref() == Some("kubernetes.io/h2c") {
+        return None;
+    }
+    let host = format!("{}.{}.svc", name.name, name.namespace);
+    Some(match Hostname::parse(&host) {
+        Ok(server_name) => BackendTls::Unverified { server_name },
+        // Names of Services and namespaces are labels.
+        Err(_) => BackendTls::Invalid,
+    })
+}
+
+fn picker_members(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    object: &api::Service,
+    port: NonZeroU16,
+) -> Vec<Member> {
+    let (_, workloads) = service::lower(reader, name, object);
+    let members = workloads.into_iter().flat_map(|workload| {
+        let (address, health) = (workload.address, workload.health);
+        let serves = workload.serves.into_iter();
+        let serves = serves.filter(move |it| it.port == port && it.transport == Transport::Tcp);
+        serves.map(move |it| Member {
+            address,
+            port: it.target_port,
+            health,
+        })
+    });
+    members.collect()
+}

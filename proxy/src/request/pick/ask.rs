@@ -1,0 +1,239 @@
+//! One request's question to a picker: head and body out, a verdict back.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use xds::model::PickerFailureMode;
+
+use super::body::Body;
+use crate::config::Picker;
+use crate::exchange::{Client, Destination, Exchange, Matched};
+use crate::failure::{Failure, FailureKind};
+use crate::http::h2::encode::Switch;
+use crate::http::h2::trailers::pairs;
+use crate::limits::{PICKER_PATIENCE, WHEEL_TICK};
+use crate::memory::Buffer;
+use crate::observe::picks::PickResult;
+use crate::shard::deadline::{Deadline, Expiry};
+use crate::shard::tasks::TaskState;
+use crate::upstream::call::{Answers, Call, More};
+use crate::upstream::picker::{
+    Asked, PROCESS, PickError, Picked, ProcessingRequest, ProcessingResponse, TooLarge, Verdict,
+    conclude, request_body, request_head,
+};
+
+/// Asks the picker of the drawn pool about the prepared request.
+///
+/// # Errors
+/// The client is at fault, or the picker failed and the pool's requests end with that.
+pub(super) async fn ask<'a>(
+    exchange: &mut Exchange<'a>,
+    matched: &Matched<'a>,
+    drawn: Destination<'a>,
+    picker: &'a Picker,
+) -> Result<Asked<'a>, Failure> {
+    let begun = Instant::now();
+    let over = &drawn.cluster.protection;
+    let head = exchange.make_head(drawn, over, Switch::Ignored)?;
+    let has_body = !exchange.work.request_body.is_done();
+    let patience = matched.rule.request_timeout;
+    let patience = patience.map_or(PICKER_PATIENCE, |it| it.min(PICKER_PATIENCE));
+    exchange.shard.note(TaskState::Picking);
+    let upstreams = &exchange.proxy.upstreams;
+    let opened = Call::open(upstreams, &picker.cluster, PROCESS, patience).await;
+    let (body, answered) = match opened {
+        Err(error) => (None, Err(error.into())),
+        Ok(call) => {
+            if has_body && exchange.buffer.is_empty() {
+                exchange.tell_to_go_on().await?;
+            }
+            let question = Question {
+                head: request_head(&head, has_body),
+                has_body,
+                patience,
+                mode: picker.failure_mode,
+            };
+            let (body, verdict) = question.put(exchange, matched, &call.0, call.1).await?;
+            let verdict = verdict.map(|(verdict, answers)| (verdict, (call.0, answers)));
+            (has_body.then_some(body), verdict)
+        }
+    };
+    let took = begun.elapsed();
+    exchange.shard.counters.picks.took.observe(took);
+    let picked = answered
+        .and_then(|(verdict, call)| conclude(drawn.cluster, verdict, call, body.as_deref()));
+    exchange.settle(picker, picked, body, took)
+}
+
+/// What a picker is asked.
+struct Question {
+    head: ProcessingRequest,
+    has_body: bool,
+    /// For how long the picker may be silent.
+    patience: Duration,
+    mode: PickerFailureMode,
+}
+
+impl Question {
+    /// Tells the picker of the request, and waits for its verdict meanwhile. The body is read to its
+    /// end whatever the picker does, unless nobody has a use for it any more.
+    async fn put<'a>(
+        self,
+        exchange: &mut Exchange<'a>,
+        matched: &Matched<'_>,
+        call: &Call<'_>,
+        mut answers: Answers,
+    ) -> Result<(Vec<u8>, Result<(Verdict, Answers), PickError>), Failure> {
+        let client: &'a Client = exchange.client;
+        let received = exchange.received;
+        let reading = Deadline::new(exchange.shard, client.stream.cutoff());
+        let mut body = Body::of(client, &matched.rule.limits, &reading);
+        let lines = exchange.work.request_lines.clone();
+        let has = |name: &[u8]| {
+            received.value(name).is_some()
+                || pairs(&lines).any(|(it, _)| it.eq_ignore_ascii_case(name))
+        };
+        let (told, answered) = {
+            let telling = tell(exchange, &self, call, &mut body);
+            let answering = async {
+                let mut verdict = Verdict::default();
+                while !verdict.is_complete(self.has_body) {
+                    let message = answers.next::<ProcessingResponse>(call).await?;
+                    let message = message.ok_or(PickError::Ended)?;
+                    let taken = verdict.take(message, has);
+                    taken.map_err(|TooLarge| PickError::BodyTooLarge)?;
+                }
+                Ok(verdict)
+            };
+            let is_done_with = |answered: &Result<Verdict, PickError>| match answered {
+                Ok(verdict) => verdict.immediate.is_some(),
+                Err(_) => self.mode == PickerFailureMode::FailClose,
+            };
+            let stop = || reading.cancel_read();
+            together(pin!(telling), pin!(answering), is_done_with, stop).await
+        };
+        // The pod takes its own time.
+        call.wait_at_most(None);
+        client.deadline.disarm();
+        if client.deadline.expired() {
+            return Err(FailureKind::ClientGone.into());
+        }
+        told?;
+        exchange.record.bytes_in = body.all.len() as u64;
+        // Without a verdict, telling has failed.
+        let answered = answered.unwrap_or(Err(PickError::Ended));
+        Ok((body.all, answered.map(|verdict| (verdict, answers))))
+    }
+}
+
+/// Tells a picker of a request's head and body, and then watches the client.
+async fn tell(
+    exchange: &mut Exchange<'_>,
+    question: &Question,
+    call: &Call<'_>,
+    body: &mut Body<'_>,
+) -> Result<(), Failure> {
+    call.wait_at_most(Some(question.patience));
+    let mut listens = call.send(&question.head, More::Follow).await.is_ok();
+    while question.has_body && !body.done {
+        // The client has its own time.
+        call.wait_at_most(None);
+        let piece = body.next(exchange).await?;
+        call.wait_at_most(Some(question.patience));
+        if listens {
+            let bytes = body.all.get(piece).unwrap_or_default();
+            let message = request_body(bytes, body.done);
+            listens = call.send(&message, More::Follow).await.is_ok();
+        }
+    }
+    let watch = Expiry::Watch {
+        other: call.cutoff(),
+        again: WHEEL_TICK,
+    };
+    exchange.client.deadline.arm(Some(WHEEL_TICK), watch);
+    Ok(())
+}
+
+/// Runs both to their ends. A failure of the first ends the second; where the second is
+/// `done with` it all, `stop` ends the first, which is not dropped before: the kernel has its buffer.
+async fn together<T>(
+    mut first: Pin<&mut impl Future<Output = Result<(), Failure>>>,
+    mut second: Pin<&mut impl Future<Output = T>>,
+    is_done_with: impl Fn(&T) -> bool,
+    stop: impl FnOnce(),
+) -> (Result<(), Failure>, Option<T>) {
+    let mut told = None;
+    let answered = poll_fn(|context| {
+        if told.is_none()
+            && let Poll::Ready(result) = first.as_mut().poll(context)
+        {
+            let has_failed = result.is_err();
+            told = Some(result);
+            if has_failed {
+                return Poll::Ready(None);
+            }
+        }
+        second.as_mut().poll(context).map(Some)
+    })
+    .await;
+    let told = match (told, &answered) {
+        (Some(told), _) => told,
+        (None, Some(result)) if is_done_with(result) => {
+            stop();
+            // That it was stopped is no failure.
+            let _ = first.await;
+            Ok(())
+        }
+        (None, _) => first.await,
+    };
+    (told, answered)
+}
+
+impl<'a> Exchange<'a> {
+    /// Takes in what came of a question.
+    fn settle(
+        &mut self,
+        picker: &Picker,
+        asked: Result<Asked<'a>, PickError>,
+        body: Option<Vec<u8>>,
+        took: Duration,
+    ) -> Result<Asked<'a>, Failure> {
+        let result = match (&asked, picker.failure_mode) {
+            (Ok(Asked::Picked(_)), _) => PickResult::Picked,
+            (Ok(Asked::Immediate(_)), _) => PickResult::Answered,
+            (Err(_), PickerFailureMode::FailOpen) => PickResult::FailedOpen,
+            (Err(_), PickerFailureMode::FailClose) => PickResult::FailedClosed,
+        };
+        self.shard.counters.picks.results.count(result);
+        if let Some(trace) = &self.record.trace {
+            let endpoints = match &asked {
+                Ok(Asked::Picked(picked)) => picked.endpoints(),
+                Ok(Asked::Immediate(_)) | Err(_) => &[],
+            };
+            let error = asked.as_ref().err().map(ToString::to_string);
+            trace.picked(picker, endpoints, (result, error), took);
+        }
+        match asked {
+            Ok(Asked::Picked(picked)) => {
+                picked.edit(&mut self.work.request_lines);
+                Ok(Asked::Picked(picked))
+            }
+            Ok(immediate) => Ok(immediate),
+            Err(error) => {
+                let name = &picker.cluster.name;
+                tracing::debug!(picker = %name, %error, ?result, "an endpoint picker failed");
+                match picker.failure_mode {
+                    PickerFailureMode::FailOpen => {
+                        let body = body.as_deref().map(Buffer::holding);
+                        Ok(Asked::Picked(Picked::any(body)))
+                    }
+                    PickerFailureMode::FailClose => {
+                        Err(Failure::because(FailureKind::PickerFailed, error.detail()))
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A request's body on its way to a picker: every piece is told, and all of it is kept.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use crate::channel::relay::{Outward, Reads, Relay, RelayError, Side};
+use crate::exchange::{Client, Exchange};
+use crate::failure::{Failure, FailureKind};
+use crate::limits::{Limits, PICKER_BODY_BYTES};
+use crate::net::CancelHandle;
+use crate::shard::deadline::Deadline;
+
+/// A body as the client sends it.
+pub(super) struct Body<'r> {
+    relay: Relay<'r>,
+    /// One for all reads: a cancellation between two of them ends the next one.
+    handle: CancelHandle,
+    /// Whether what came with the head was taken.
+    begun: bool,
+    started: Option<Instant>,
+    /// Bytes that it may have.
+    most: u64,
+    /// All that has come.
+    pub(super) all: Vec<u8>,
+    pub(super) done: bool,
+}
+
+impl<'r> Body<'r> {
+    /// The body of a client's request, which is read until `reading` is canceled.
+    pub(super) fn of(client: &'r Client, limits: &Limits, reading: &'r Deadline) -> Self {
+        let from = Side {
+            idle: limits.body_idle_timeout,
+            ..Side::of(&client.stream, reading)
+        };
+        let most = limits.request_body_bytes.map_or(u64::MAX, u64::from);
+        Self {
+            relay: Relay {
+                from,
+                // Nothing is sent on yet.
+                to: from,
+                outward: Outward::Plain,
+                limit: None,
+                min_rate: limits.body_min_rate,
+                reads: Reads::Cancelable,
+                pipes: None,
+            },
+            handle: reading.cancel_handle(),
+            begun: false,
+            started: (limits.body_min_rate > 0).then(Instant::now),
+            most: most.min(PICKER_BODY_BYTES as u64),
+            all: Vec::new(),
+            done: false,
+        }
+    }
+
+    /// Waits for the next bytes: a range of [`Self::all`], which is empty only at the end.
+    pub(super) async fn next(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Range<usize>, Failure> {
+        let decoder = &mut exchange.work.request_body;
+        let buffer = &mut *exchange.buffer;
+        let start = self.all.len();
+        while !self.done && self.all.len() == start {
+            let piece = if std::mem::replace(&mut self.begun, true) {
+                let handle = Some(self.handle.clone());
+                let pace = (self.started, start as u64);
+                self.relay.next_piece(buffer, decoder, handle, pace).await
+            } else {
+                let decoded = decoder.decode(buffer.filled_mut());
+                decoded.map_err(RelayError::Malformed)
+            };
+            let piece = piece.map_err(RelayError::of_upload)?;
+            let bytes = buffer.filled().get(piece.payload.clone());
+            self.all.extend_from_slice(bytes.unwrap_or_default());
+            buffer.consume(piece.consumed);
+            self.done = piece.done;
+            let announced = decoder.announced().saturating_add(self.all.len() as u64);
+            if announced > self.most {
+                return Err(FailureKind::BodyTooLarge.into());
+            }
+        }
+        Ok(start..self.all.len())
+    }
+}

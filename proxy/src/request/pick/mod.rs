@@ -1,0 +1,41 @@
+//! Which pods of an inference pool a request goes to: its endpoint picker says so.
+
+mod ask;
+mod body;
+
+use crate::exchange::{After, Destination, Exchange, Matched};
+use crate::failure::Failure;
+use crate::upstream::picker::{Asked, Immediate};
+
+impl<'a> Exchange<'a> {
+    /// Asks the endpoint picker of the drawn backend, if it has one, about the prepared request. A
+    /// picker can answer it, which ends it.
+    pub(super) async fn pick(
+        &mut self,
+        matched: &Matched<'a>,
+        drawn: Destination<'a>,
+    ) -> Result<Option<After>, Failure> {
+        let Some(picker) = drawn.cluster.picker.as_deref() else {
+            return Ok(None);
+        };
+        // In a box: most requests have no picker, and would carry its room.
+        match Box::pin(ask::ask(self, matched, drawn, picker)).await? {
+            Asked::Picked(picked) => {
+                self.picked = Some(Box::new(picked));
+                Ok(None)
+            }
+            Asked::Immediate(immediate) => self.answer_for_picker(immediate).await.map(Some),
+        }
+    }
+
+    async fn answer_for_picker(&mut self, immediate: Immediate) -> Result<After, Failure> {
+        let Immediate {
+            status,
+            lines,
+            body,
+        } = immediate;
+        self.work.response_lines.clear();
+        self.work.response_lines.extend_from_slice(&lines);
+        self.answer(status, &body).await
+    }
+}

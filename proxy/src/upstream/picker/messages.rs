@@ -1,0 +1,209 @@
+//! The messages of `envoy.service.ext_proc.v3`, as far as the endpoint picker protocol of the
+//! Inference Extension uses them. Fields that are not listed are skipped when they come.
+
+use std::collections::HashMap;
+
+use prost::{Message, Oneof};
+
+/// The method that an endpoint picker serves.
+pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
+
+/// What a picker is told.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ProcessingRequest {
+    #[prost(oneof = "Told", tags = "2, 3, 4, 5")]
+    pub(crate) told: Option<Told>,
+    #[prost(message, optional, tag = "8")]
+    pub(crate) metadata_context: Option<Metadata>,
+    #[prost(message, optional, tag = "11")]
+    pub(crate) protocol_config: Option<ProtocolConfiguration>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Told {
+    #[prost(message, tag = "2")]
+    RequestHeaders(HttpHeaders),
+    #[prost(message, tag = "3")]
+    ResponseHeaders(HttpHeaders),
+    #[prost(message, tag = "4")]
+    RequestBody(HttpBody),
+    #[prost(message, tag = "5")]
+    ResponseBody(HttpBody),
+}
+
+/// How bodies are told; in the first message.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(crate) struct ProtocolConfiguration {
+    #[prost(enumeration = "BodySendMode", tag = "1")]
+    pub(crate) request_body_mode: i32,
+    #[prost(enumeration = "BodySendMode", tag = "2")]
+    pub(crate) response_body_mode: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub(crate) enum BodySendMode {
+    None = 0,
+    FullDuplexStreamed = 4,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HttpHeaders {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) headers: Option<HeaderMap>,
+    #[prost(bool, tag = "3")]
+    pub(crate) end_of_stream: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct HttpBody {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) body: Vec<u8>,
+    #[prost(bool, tag = "2")]
+    pub(crate) end_of_stream: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HeaderMap {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) headers: Vec<HeaderValue>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(crate) struct HeaderValue {
+    #[prost(string, tag = "1")]
+    pub(crate) key: String,
+    #[prost(string, tag = "2")]
+    pub(crate) value: String,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(crate) raw_value: Vec<u8>,
+}
+
+impl HeaderValue {
+    /// Its value, whichever field that stands in.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        if self.raw_value.is_empty() {
+            self.value.as_bytes()
+        } else {
+            &self.raw_value
+        }
+    }
+}
+
+/// Values by the name of whom they are for.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Metadata {
+    #[prost(map = "string, message", tag = "1")]
+    pub(crate) filter_metadata: HashMap<String, Struct>,
+}
+
+/// `google.protobuf.Struct`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Struct {
+    #[prost(map = "string, message", tag = "1")]
+    pub(crate) fields: HashMap<String, Value>,
+}
+
+/// `google.protobuf.Value`, without numbers and lists.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Value {
+    #[prost(oneof = "ValueKind", tags = "3, 5")]
+    pub(crate) kind: Option<ValueKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum ValueKind {
+    #[prost(string, tag = "3")]
+    String(String),
+    #[prost(message, tag = "5")]
+    Struct(Struct),
+}
+
+/// What a picker says.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ProcessingResponse {
+    #[prost(oneof = "Said", tags = "1, 2, 3, 4, 7")]
+    pub(crate) said: Option<Said>,
+    #[prost(message, optional, tag = "8")]
+    pub(crate) dynamic_metadata: Option<Struct>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Said {
+    #[prost(message, tag = "1")]
+    RequestHeaders(PhaseResponse),
+    #[prost(message, tag = "2")]
+    ResponseHeaders(PhaseResponse),
+    #[prost(message, tag = "3")]
+    RequestBody(PhaseResponse),
+    #[prost(message, tag = "4")]
+    ResponseBody(PhaseResponse),
+    #[prost(message, tag = "7")]
+    ImmediateResponse(ImmediateResponse),
+}
+
+/// `HeadersResponse` and `BodyResponse`, which have the same form.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PhaseResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) response: Option<CommonResponse>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct CommonResponse {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) header_mutation: Option<HeaderMutation>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) body_mutation: Option<BodyMutation>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HeaderMutation {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) set_headers: Vec<HeaderValueOption>,
+    #[prost(string, repeated, tag = "2")]
+    pub(crate) remove_headers: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct HeaderValueOption {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<HeaderValue>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) append: Option<bool>,
+    #[prost(int32, tag = "3")]
+    pub(crate) append_action: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct BodyMutation {
+    #[prost(oneof = "MutatedBody", tags = "1, 2, 3")]
+    pub(crate) mutation: Option<MutatedBody>,
+}
+
+#[derive(Clone, PartialEq, Eq, Oneof)]
+pub(crate) enum MutatedBody {
+    #[prost(bytes, tag = "1")]
+    Whole(Vec<u8>),
+    #[prost(bool, tag = "2")]
+    Clear(bool),
+    #[prost(message, tag = "3")]
+    Streamed(HttpBody),
+}
+
+/// An answer to the client in the place of any pod's.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ImmediateResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) status: Option<HttpStatus>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) headers: Option<HeaderMutation>,
+    #[prost(bytes = "vec", tag = "3")]
+    pub(crate) body: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub(crate) struct HttpStatus {
+    #[prost(int32, tag = "1")]
+    pub(crate) code: i32,
+}

@@ -1,0 +1,93 @@
+//! What a picker is told, as messages.
+
+use std::collections::HashMap;
+
+use http::Request;
+
+use super::messages::{
+    BodySendMode, HeaderMap, HeaderValue, HttpBody, HttpHeaders, Metadata, ProcessingRequest,
+    ProtocolConfiguration, Struct, Told, Value, ValueKind,
+};
+use super::verdict::NAMESPACE;
+use crate::config::Endpoint;
+use crate::http::head::{Framing, ResponseHead};
+
+/// A request's head, as a pod would get it.
+pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequest {
+    let uri = head.uri();
+    let path = uri.path_and_query().map_or("/", |it| it.as_str());
+    let mut headers = vec![
+        header(":method", head.method().as_str().as_bytes()),
+        header(":scheme", uri.scheme_str().unwrap_or("http").as_bytes()),
+        header(
+            ":authority",
+            uri.authority().map_or("", |it| it.as_str()).as_bytes(),
+        ),
+        header(":path", path.as_bytes()),
+    ];
+    let fields = head.headers().iter();
+    headers.extend(fields.map(|(name, value)| header(name.as_str(), value.as_bytes())));
+    ProcessingRequest {
+        told: Some(Told::RequestHeaders(HttpHeaders {
+            headers: Some(HeaderMap { headers }),
+            end_of_stream: !has_body,
+        })),
+        metadata_context: None,
+        protocol_config: Some(ProtocolConfiguration {
+            request_body_mode: BodySendMode::FullDuplexStreamed.into(),
+            response_body_mode: BodySendMode::None.into(),
+        }),
+    }
+}
+
+/// A piece of a request's body.
+pub(crate) fn request_body(piece: &[u8], end_of_stream: bool) -> ProcessingRequest {
+    ProcessingRequest {
+        told: Some(Told::RequestBody(HttpBody {
+            body: piece.to_vec(),
+            end_of_stream,
+        })),
+        ..ProcessingRequest::default()
+    }
+}
+
+/// A response's head, and which endpoint it is of.
+pub(super) fn response_head(
+    head: &ResponseHead,
+    bytes: &[u8],
+    served: &Endpoint,
+) -> ProcessingRequest {
+    let status = itoa::Buffer::new().format(head.status).to_owned();
+    let mut headers = vec![header(":status", status.as_bytes())];
+    headers.extend(head.fields.iter().map(|field| {
+        let name = String::from_utf8_lossy(field.name.of(bytes)).to_ascii_lowercase();
+        header(&name, field.value.of(bytes))
+    }));
+    let served = Value {
+        kind: Some(ValueKind::String(served.name.to_string())),
+    };
+    let metadata = Struct {
+        fields: HashMap::from([(SERVED.to_owned(), served)]),
+    };
+    ProcessingRequest {
+        told: Some(Told::ResponseHeaders(HttpHeaders {
+            headers: Some(HeaderMap { headers }),
+            end_of_stream: matches!(head.framing, Framing::Empty | Framing::Length(0)),
+        })),
+        metadata_context: Some(Metadata {
+            filter_metadata: HashMap::from([(NAMESPACE.to_owned(), metadata)]),
+        }),
+        protocol_config: None,
+    }
+}
+
+fn header(key: &str, value: &[u8]) -> HeaderValue {
+    HeaderValue {
+        key: key.to_owned(),
+        value: String::new(),
+        raw_value: value.to_vec(),
+    }
+}
+
+/// The field of metadata that says which endpoint has served a request.
+const SERVED: &str = "x-gateway-destination-endpoint-served";

@@ -1,0 +1,251 @@
+//! What a picker has said of a request so far: pure, without I/O.
+
+use super::messages::{
+    CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, Said, Struct, ValueKind,
+};
+use super::mutation::Mutation;
+use crate::limits::PICKER_BODY_BYTES;
+
+/// What a picker has said of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    pub(super) mutation: Mutation,
+    pub(super) body: Body,
+    pub(crate) immediate: Option<ImmediateResponse>,
+    /// Endpoints that its metadata name.
+    named: Option<String>,
+    has_headers: bool,
+}
+
+/// What a picker makes of a request's body.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Body {
+    /// It has not said.
+    #[default]
+    Unsaid,
+    /// It stays as it is.
+    Kept,
+    /// Other bytes come in its place.
+    Replaced { bytes: Vec<u8>, ended: bool },
+}
+
+/// A body that comes in the place of a request's is too large.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
+
+impl Verdict {
+    /// Takes in a message; `has` tells whether the request has a field. Messages about the response
+    /// are none of these.
+    pub(crate) fn take(
+        &mut self,
+        message: ProcessingResponse,
+        has: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), TooLarge> {
+        if let Some(metadata) = &message.dynamic_metadata {
+            self.named = destination(metadata).or(self.named.take());
+        }
+        match message.said {
+            Some(Said::RequestHeaders(said)) => {
+                self.has_headers = true;
+                let common = said.response.unwrap_or_default();
+                let is_said = common.body_mutation.is_some();
+                self.take_common(common, has)?;
+                if !is_said && self.body == Body::Kept {
+                    // Of the pieces that it answered before: what it says of the last is to come.
+                    self.body = Body::Unsaid;
+                }
+                Ok(())
+            }
+            Some(Said::RequestBody(said)) => {
+                self.take_common(said.response.unwrap_or_default(), has)?;
+                if self.body == Body::Unsaid {
+                    self.body = Body::Kept;
+                }
+                Ok(())
+            }
+            Some(Said::ImmediateResponse(response)) => {
+                self.immediate = Some(response);
+                Ok(())
+            }
+            Some(Said::ResponseHeaders(_) | Said::ResponseBody(_)) | None => Ok(()),
+        }
+    }
+
+    fn take_common(
+        &mut self,
+        common: CommonResponse,
+        has: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), TooLarge> {
+        if let Some(mutation) = &common.header_mutation {
+            self.mutation.take(mutation, has);
+        }
+        let mutated = common.body_mutation.and_then(|it| it.mutation);
+        let (piece, ended) = match mutated {
+            Some(MutatedBody::Whole(bytes)) => (bytes, true),
+            Some(MutatedBody::Clear(true)) => (Vec::new(), true),
+            Some(MutatedBody::Streamed(piece)) => (piece.body, piece.end_of_stream),
+            Some(MutatedBody::Clear(false)) | None => return Ok(()),
+        };
+        let mut all = match std::mem::take(&mut self.body) {
+            Body::Replaced { bytes, .. } => bytes,
+            Body::Unsaid | Body::Kept => Vec::new(),
+        };
+        if all.len() + piece.len() > PICKER_BODY_BYTES {
+            return Err(TooLarge);
+        }
+        all.extend_from_slice(&piece);
+        self.body = Body::Replaced { bytes: all, ended };
+        Ok(())
+    }
+
+    /// Whether all is said; `has_body` tells whether the request has one.
+    pub(crate) fn is_complete(&self, has_body: bool) -> bool {
+        let body = match &self.body {
+            Body::Unsaid => !has_body,
+            Body::Kept => true,
+            Body::Replaced { ended, .. } => *ended,
+        };
+        self.immediate.is_some() || (self.has_headers && body)
+    }
+
+    /// The endpoints that are named, the first choice first.
+    pub(super) fn endpoints(&self) -> Vec<&str> {
+        let header = self.mutation.value(DESTINATION.as_bytes());
+        let header = header.and_then(|value| std::str::from_utf8(value).ok());
+        let named = self.named.as_deref().or(header).unwrap_or_default();
+        let named = named.split(',').map(str::trim);
+        named.filter(|it| !it.is_empty()).collect()
+    }
+}
+
+fn destination(metadata: &Struct) -> Option<String> {
+    let Some(ValueKind::Struct(inner)) = &metadata.fields.get(NAMESPACE)?.kind else {
+        return None;
+    };
+    match &inner.fields.get(DESTINATION)?.kind {
+        Some(ValueKind::String(text)) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// What metadata of the endpoint picker protocol stand under.
+pub(super) const NAMESPACE: &str = "envoy.lb";
+/// The header and the field of metadata that name the endpoints.
+const DESTINATION: &str = "x-gateway-destination-endpoint";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::super::messages::{
+        BodyMutation, CommonResponse, HeaderMutation, HeaderValue, HeaderValueOption, HttpBody,
+        MutatedBody, PhaseResponse, ProcessingResponse, Said, Struct, Value, ValueKind,
+    };
+    use super::{Body, Verdict};
+
+    fn phase(response: CommonResponse) -> PhaseResponse {
+        PhaseResponse {
+            response: Some(response),
+        }
+    }
+
+    fn headers(destination: &str) -> ProcessingResponse {
+        let header = HeaderValue {
+            key: "x-gateway-destination-endpoint".to_owned(),
+            value: destination.to_owned(),
+            raw_value: Vec::new(),
+        };
+        let option = HeaderValueOption {
+            header: Some(header),
+            append: None,
+            append_action: 0,
+        };
+        let mutation = HeaderMutation {
+            set_headers: vec![option],
+            remove_headers: Vec::new(),
+        };
+        let common = CommonResponse {
+            header_mutation: Some(mutation),
+            body_mutation: None,
+        };
+        ProcessingResponse {
+            said: Some(Said::RequestHeaders(phase(common))),
+            dynamic_metadata: None,
+        }
+    }
+
+    fn body(mutation: Option<MutatedBody>) -> ProcessingResponse {
+        let common = CommonResponse {
+            header_mutation: None,
+            body_mutation: mutation.map(|it| BodyMutation { mutation: Some(it) }),
+        };
+        ProcessingResponse {
+            said: Some(Said::RequestBody(phase(common))),
+            dynamic_metadata: None,
+        }
+    }
+
+    fn verdict(messages: Vec<ProcessingResponse>) -> Verdict {
+        let mut verdict = Verdict::default();
+        for message in messages {
+            verdict.take(message, |_| false).expect("small");
+        }
+        verdict
+    }
+
+    #[test]
+    fn endpoints_come_by_header_or_by_metadata() {
+        let by_header = verdict(vec![headers("10.0.0.1:80, 10.0.0.2:80,")]);
+        assert_eq!(by_header.endpoints(), ["10.0.0.1:80", "10.0.0.2:80"]);
+        let value = |kind| Value { kind: Some(kind) };
+        let text = value(ValueKind::String("10.0.0.3:80".to_owned()));
+        let inner = HashMap::from([("x-gateway-destination-endpoint".to_owned(), text)]);
+        let inner = value(ValueKind::Struct(Struct { fields: inner }));
+        let metadata = Struct {
+            fields: HashMap::from([("envoy.lb".to_owned(), inner)]),
+        };
+        let by_metadata = verdict(vec![ProcessingResponse {
+            said: Some(Said::RequestHeaders(phase(CommonResponse::default()))),
+            dynamic_metadata: Some(metadata),
+        }]);
+        assert_eq!(by_metadata.endpoints(), ["10.0.0.3:80"]);
+        assert!(verdict(Vec::new()).endpoints().is_empty());
+    }
+
+    #[test]
+    fn a_request_without_a_body_waits_for_the_answer_to_its_head() {
+        assert!(!verdict(Vec::new()).is_complete(false));
+        assert!(verdict(vec![headers("a:1")]).is_complete(false));
+    }
+
+    #[test]
+    fn a_body_that_is_kept_is_answered_for_piece_by_piece() {
+        let early = verdict(vec![body(None)]);
+        assert!(!early.is_complete(true), "nothing of the head is said");
+        let deferred = verdict(vec![body(None), headers("a:1")]);
+        assert!(!deferred.is_complete(true), "the last piece is to come");
+        let whole = verdict(vec![body(None), headers("a:1"), body(None)]);
+        assert!(whole.is_complete(true));
+        assert_eq!(whole.body, Body::Kept);
+    }
+
+    #[test]
+    fn a_body_that_is_replaced_comes_to_its_own_end() {
+        let piece = |text: &str, end_of_stream| {
+            Some(MutatedBody::Streamed(HttpBody {
+                body: text.as_bytes().to_vec(),
+                end_of_stream,
+            }))
+        };
+        let mut verdict = verdict(vec![headers("a:1"), body(piece("one ", false))]);
+        assert!(!verdict.is_complete(true));
+        verdict
+            .take(body(piece("two", true)), |_| false)
+            .expect("small");
+        assert!(verdict.is_complete(true));
+        let Body::Replaced { bytes, .. } = verdict.body else {
+            panic!("it is replaced");
+        };
+        assert_eq!(bytes, b"one two");
+    }
+}

@@ -1,0 +1,434 @@
+//! An endpoint picker of the Inference Extension: `ext_proc` over HTTP/2, in TLS that nobody vouches
+//! for or in plain text. What it says is scripted, and what it was told is recorded.
+
+use std::future::poll_fn;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use prost::Message as _;
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+
+use super::PATIENCE;
+use super::pki::authority;
+
+#[expect(dead_code, reason = "the tests look at a part of it")]
+#[path = "../../src/upstream/picker/messages.rs"]
+mod messages;
+
+use messages::{
+    BodyMutation, CommonResponse, HeaderMutation, HeaderValueOption, HttpBody, HttpStatus,
+    ImmediateResponse, MutatedBody, PhaseResponse, ProcessingRequest, ProcessingResponse, Said,
+    Told, ValueKind,
+};
+
+/// What a picker does with requests.
+#[derive(Debug, Clone)]
+pub(crate) enum Says {
+    /// Names these endpoints, once it has all of the request, and leaves the body alone.
+    Picks(Vec<SocketAddr>),
+    /// The same, and puts another body in place of the client's, in two pieces.
+    Replaces(Vec<SocketAddr>, &'static str),
+    /// Answers itself, as soon as it has the head.
+    Answers(u32, &'static str),
+    /// Names this, whatever it is.
+    Names(&'static str),
+    /// Ends the call with this status of gRPC.
+    Fails(&'static str),
+    /// Says nothing.
+    Nothing,
+}
+
+/// What a picker was told of one request.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    /// Names and values of the head.
+    pub(crate) head: Vec<(String, String)>,
+    /// Whether the head was all.
+    pub(crate) head_ends: bool,
+    pub(crate) body: Vec<u8>,
+    /// How many pieces the body came in.
+    pub(crate) pieces: usize,
+    pub(crate) ended: bool,
+    /// The status of the response, and the endpoint that gave it.
+    pub(crate) served: Option<(String, String)>,
+}
+
+impl Asked {
+    /// A field of the head.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.head.iter();
+        fields.find(|(it, _)| it == name).map(|(_, value)| &**value)
+    }
+}
+
+/// A running picker; stops when dropped.
+pub(crate) struct Picker {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+struct Shared {
+    says: Mutex<Says>,
+    asked: Mutex<Vec<Asked>>,
+    changed: Condvar,
+}
+
+/// A picker that shows a certificate nobody vouches for.
+pub(crate) fn picker(says: Says) -> Picker {
+    let pair = authority("nobody").server(&["elsewhere.test"]);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("ring speaks them")
+        .with_no_client_auth()
+        .with_single_cert(vec![pair.der()], pair.key())
+        .expect("a key that fits");
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Picker::start(says, Some(Arc::new(config)))
+}
+
+/// A picker in plain text.
+pub(crate) fn plain_picker(says: Says) -> Picker {
+    Picker::start(says, None)
+}
+
+impl Picker {
+    fn start(says: Says, tls: Option<Arc<ServerConfig>>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        listener.set_nonblocking(true).expect("our socket");
+        let address = listener.local_addr().expect("bound");
+        let shared = Arc::new(Shared {
+            says: Mutex::new(says),
+            asked: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let (stop, stopped) = tokio::sync::oneshot::channel();
+        let copy = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                tokio::select! {
+                    () = accept_all(listener, tls, copy) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        Self {
+            address,
+            shared,
+            _stop: stop,
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on says this.
+    pub(crate) fn now_says(&self, says: Says) {
+        *self.shared.says.lock().expect("no holder panics") = says;
+    }
+
+    /// What it was told so far, in the order of heads.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.shared.log().clone()
+    }
+
+    /// Waits until it is asked.
+    #[track_caller]
+    pub(crate) fn waits_for_question(&self) {
+        let is_idle = |asked: &mut Vec<Asked>| asked.is_empty();
+        let changed = &self.shared.changed;
+        let waited = changed.wait_timeout_while(self.shared.log(), PATIENCE, is_idle);
+        let (_asked, timeout) = waited.expect("no holder panics");
+        assert!(!timeout.timed_out(), "nobody asked the picker");
+    }
+
+    /// What it was told of the only request, once it has learnt of the response.
+    #[track_caller]
+    pub(crate) fn learns_of_response(&self) -> Asked {
+        let has = |asked: &mut Vec<Asked>| !asked.iter().any(|it| it.served.is_some());
+        let waited = self
+            .shared
+            .changed
+            .wait_timeout_while(self.shared.log(), PATIENCE, has);
+        let (asked, _) = waited.expect("no holder panics");
+        let found = asked.iter().find(|it| it.served.is_some()).cloned();
+        drop(asked);
+        found.expect("the picker should have learnt of a response")
+    }
+}
+
+impl Shared {
+    fn log(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.asked.lock().expect("no holder panics")
+    }
+
+    fn note(&self, number: usize, note: impl FnOnce(&mut Asked)) {
+        note(&mut self.log()[number]);
+        self.changed.notify_all();
+    }
+}
+
+async fn accept_all(listener: TcpListener, tls: Option<Arc<ServerConfig>>, shared: Arc<Shared>) {
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a runtime");
+    loop {
+        let (socket, _) = listener.accept().await.expect("our socket");
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
+        tokio::spawn(async move {
+            match tls {
+                None => serve(socket, shared).await,
+                Some(tls) => {
+                    if let Ok(socket) = TlsAcceptor::from(tls).accept(socket).await {
+                        serve(socket, shared).await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, shared: Arc<Shared>) {
+    let Ok(mut connection) = h2::server::handshake(socket).await else {
+        return;
+    };
+    while let Some(Ok((request, respond))) = connection.accept().await {
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            // A call that breaks off is the gateway's affair.
+            let _ = answer(request, respond, &shared).await;
+        });
+    }
+}
+
+/// One call: one request of the gateway.
+async fn answer(
+    request: Request<RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    shared: &Shared,
+) -> Result<(), h2::Error> {
+    let number = {
+        let mut log = shared.log();
+        log.push(Asked::default());
+        shared.changed.notify_all();
+        log.len() - 1
+    };
+    let says = shared.says.lock().expect("no holder panics").clone();
+    let head = Response::builder().header("content-type", "application/grpc");
+    let head = head.body(()).expect("a response");
+    let mut sending = respond.send_response(head, false)?;
+    let mut body = request.into_body();
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data?;
+        body.flow_control().release_capacity(data.len())?;
+        bytes.extend_from_slice(&data);
+        while let Some(message) = take(&mut bytes) {
+            let answers = react(&says, message, shared, number);
+            for answer in answers {
+                send(&mut sending, &answer).await?;
+            }
+            if let Says::Fails(status) = says {
+                return end(&mut sending, status);
+            }
+        }
+    }
+    end(&mut sending, "0")
+}
+
+fn take(bytes: &mut Vec<u8>) -> Option<ProcessingRequest> {
+    let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().expect("four bytes")) as usize;
+    let message = bytes.get(5..5 + length)?;
+    let message = ProcessingRequest::decode(message).expect("a message of ext_proc");
+    bytes.drain(..5 + length);
+    Some(message)
+}
+
+async fn send(
+    sending: &mut SendStream<Bytes>,
+    message: &ProcessingResponse,
+) -> Result<(), h2::Error> {
+    let message = message.encode_to_vec();
+    let length = u32::try_from(message.len()).expect("a small message");
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(&message);
+    let mut bytes = Bytes::from(bytes);
+    while !bytes.is_empty() {
+        sending.reserve_capacity(bytes.len());
+        let Some(room) = poll_fn(|context| sending.poll_capacity(context)).await else {
+            return Ok(());
+        };
+        let piece = bytes.split_to(room?.min(bytes.len()));
+        sending.send_data(piece, false)?;
+    }
+    Ok(())
+}
+
+fn end(sending: &mut SendStream<Bytes>, status: &'static str) -> Result<(), h2::Error> {
+    let name = HeaderName::from_static("grpc-status");
+    sending.send_trailers(HeaderMap::from_iter([(
+        name,
+        HeaderValue::from_static(status),
+    )]))
+}
+
+/// Takes note of a message, and says what there is to say to it.
+fn react(
+    says: &Says,
+    message: ProcessingRequest,
+    shared: &Shared,
+    number: usize,
+) -> Vec<ProcessingResponse> {
+    let metadata = message.metadata_context;
+    match message.told.expect("something is told") {
+        Told::RequestHeaders(told) => {
+            let ends = told.end_of_stream;
+            let fields = told.headers.expect("a head").headers;
+            let fields = fields
+                .iter()
+                .map(|field| (field.key.clone(), text(field.bytes())));
+            let fields = fields.collect();
+            shared.note(number, |asked| {
+                asked.head = fields;
+                (asked.head_ends, asked.ended) = (ends, ends);
+            });
+            match says {
+                Says::Answers(code, body) => vec![immediate(*code, body)],
+                _ if ends => verdict(says, false),
+                _ => Vec::new(),
+            }
+        }
+        Told::RequestBody(told) => {
+            shared.note(number, |asked| {
+                asked.body.extend_from_slice(&told.body);
+                asked.pieces += 1;
+                asked.ended = told.end_of_stream;
+            });
+            if told.end_of_stream {
+                verdict(says, true)
+            } else {
+                Vec::new()
+            }
+        }
+        Told::ResponseHeaders(told) => {
+            let fields = told.headers.expect("a head").headers;
+            let status = fields.iter().find(|field| field.key == ":status");
+            let status = status.map(|field| text(field.bytes())).unwrap_or_default();
+            let mut namespaces = metadata.expect("metadata").filter_metadata;
+            let fields = namespaces.remove("envoy.lb").expect("of envoy.lb").fields;
+            let served = &fields["x-gateway-destination-endpoint-served"].kind;
+            let Some(ValueKind::String(served)) = served else {
+                panic!("no text: {served:?}");
+            };
+            shared.note(number, |asked| {
+                asked.served = Some((status, served.clone()))
+            });
+            // As the pickers of the conformance suite do: everything is set again.
+            let mut set: Vec<_> = ["x-served-by"].map(|name| set(name, served)).into();
+            set.push(self::set(":status", "200"));
+            set.push(self::set("content-type", "text/picked"));
+            let said = phase(Some(set), None);
+            vec![response(Said::ResponseHeaders(said))]
+        }
+        Told::ResponseBody(_) => panic!("nobody asked for bodies of responses"),
+    }
+}
+
+fn verdict(says: &Says, has_body: bool) -> Vec<ProcessingResponse> {
+    let names = |endpoints: &[SocketAddr]| {
+        let names: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+        names.join(",")
+    };
+    let head = |names: &str| {
+        let set = vec![
+            set("x-gateway-destination-endpoint", names),
+            set("X-Picked", "yes"),
+            set("content-length", "1"),
+        ];
+        response(Said::RequestHeaders(phase(Some(set), None)))
+    };
+    let body = |mutation| response(Said::RequestBody(phase(None, mutation)));
+    let kept = || has_body.then(|| body(None));
+    match says {
+        Says::Picks(endpoints) => [head(&names(endpoints))]
+            .into_iter()
+            .chain(kept())
+            .collect(),
+        Says::Names(names) => [head(names)].into_iter().chain(kept()).collect(),
+        Says::Replaces(endpoints, text) => {
+            let (first, second) = text.split_at(text.len() / 2);
+            let piece = |text: &str, end_of_stream| {
+                body(Some(MutatedBody::Streamed(HttpBody {
+                    body: text.as_bytes().to_vec(),
+                    end_of_stream,
+                })))
+            };
+            vec![
+                head(&names(endpoints)),
+                piece(first, false),
+                piece(second, true),
+            ]
+        }
+        Says::Answers(..) | Says::Fails(_) | Says::Nothing => Vec::new(),
+    }
+}
+
+fn immediate(code: u32, body: &str) -> ProcessingResponse {
+    let code = i32::try_from(code).expect("a status");
+    response(Said::ImmediateResponse(ImmediateResponse {
+        status: Some(HttpStatus { code }),
+        headers: Some(mutation(vec![set("content-type", "application/json")])),
+        body: body.as_bytes().to_vec(),
+    }))
+}
+
+fn response(said: Said) -> ProcessingResponse {
+    ProcessingResponse {
+        said: Some(said),
+        dynamic_metadata: None,
+    }
+}
+
+fn phase(set: Option<Vec<HeaderValueOption>>, body: Option<MutatedBody>) -> PhaseResponse {
+    PhaseResponse {
+        response: Some(CommonResponse {
+            header_mutation: set.map(mutation),
+            body_mutation: body.map(|it| BodyMutation { mutation: Some(it) }),
+        }),
+    }
+}
+
+fn mutation(set_headers: Vec<HeaderValueOption>) -> HeaderMutation {
+    HeaderMutation {
+        set_headers,
+        remove_headers: Vec::new(),
+    }
+}
+
+fn set(name: &str, value: &str) -> HeaderValueOption {
+    HeaderValueOption {
+        header: Some(messages::HeaderValue {
+            key: name.to_owned(),
+            value: String::new(),
+            raw_value: value.as_bytes().to_vec(),
+        }),
+        append: None,
+        append_action: 0,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

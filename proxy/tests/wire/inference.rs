@@ -1,0 +1,260 @@
+//! Inference pools: an endpoint picker says which pods a request goes to, and learns which one
+//! answered; and what becomes of requests when it does not.
+
+use std::net::SocketAddr;
+
+use crate::support::{
+    Driver, Gateway, GatewayBuilder, Origin, Picker, Reply, Says, chunked, gateway, ok,
+    on_both_drivers, origin, pattern, picker, plain_picker, refused, same_bytes, status,
+};
+
+const ROUTE: &str =
+    "{backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
+const RETRIES: &str = "{retry: {attempts: 2, codes: [503], backoff: 10ms}, \
+     backendRefs: [{group: inference.networking.k8s.io, kind: InferencePool, name: models}]}";
+
+/// A gateway with a pool whose one pod, this machine, has these ports.
+fn pool(driver: Driver, members: &[SocketAddr], asks: SocketAddr, mode: &str) -> GatewayBuilder {
+    pool_with(driver, members, asks, mode, "appProtocol: http2")
+}
+
+fn pool_with(
+    driver: Driver,
+    members: &[SocketAddr],
+    asks: SocketAddr,
+    mode: &str,
+    port: &str,
+) -> GatewayBuilder {
+    let ports: Vec<String> = members
+        .iter()
+        .map(|member| format!("{{number: {}}}", member.port()))
+        .collect();
+    gateway(driver)
+        .policy("accessLog: {format: text}")
+        .document(&format!(
+            "apiVersion: inference.networking.k8s.io/v1\nkind: InferencePool\n\
+             metadata: {{name: models}}\nspec:\n  selector: {{matchLabels: {{app: model}}}}\n  \
+             targetPorts: [{}]\n  \
+             endpointPickerRef: {{name: picker, port: {{number: 9002}}, failureMode: {mode}}}",
+            ports.join(", ")
+        ))
+        .document(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: model-1, labels: {app: model}}\n\
+             status: {podIP: 127.0.0.1, conditions: [{type: Ready, status: 'True'}]}",
+        )
+        .document(&format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: picker}}\n\
+             spec: {{clusterIP: 10.96.0.1, ports: [{{port: 9002, {port}}}]}}"
+        ))
+        .document(&format!(
+            "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+             metadata: {{name: picker-1, labels: {{kubernetes.io/service-name: picker}}}}\n\
+             addressType: IPv4\nports: [{{port: {}}}]\nendpoints: [{{addresses: [127.0.0.1]}}]",
+            asks.port()
+        ))
+}
+
+/// Two pods, and a picker that names the second.
+fn scene(driver: Driver) -> (Gateway, [Origin; 2], Picker) {
+    let pods = [origin(), origin()];
+    let members = [pods[0].address(), pods[1].address()];
+    let picker = picker(Says::Picks(vec![members[1]]));
+    let gateway = pool(driver, &members, picker.address(), "FailClose")
+        .rule(ROUTE)
+        .start();
+    (gateway, pods, picker)
+}
+
+on_both_drivers! {
+    fn a_request_goes_where_the_picker_says(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        let mut client = gateway.client();
+        for _ in 0..5 {
+            client.sends("GET /v1/models?a=b HTTP/1.1\r\nHost: a.test\r\nX-Session: 7\r\n\r\n");
+            client.expects(200);
+        }
+        assert!(pods[0].requests().is_empty());
+        let requests = pods[1].requests();
+        assert_eq!(requests.len(), 5);
+        assert_eq!(requests[0].value("x-picked"), Some("yes"));
+        assert_eq!(requests[0].value("content-length"), None, "framing is ours");
+        let asked = &picker.asked()[0];
+        assert_eq!(asked.field(":method"), Some("GET"));
+        assert_eq!(asked.field(":path"), Some("/v1/models?a=b"));
+        assert_eq!(asked.field(":authority"), Some("a.test"));
+        assert_eq!(asked.field("x-session"), Some("7"), "names are in lower case");
+        assert!(asked.head_ends && asked.pieces == 0);
+    }
+
+    fn the_picker_learns_who_answered_and_changes_the_head(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        pods[1].now_replies(chunked(&["one", "two"]));
+        let answer = gateway.client().gets("/").expects(200);
+        assert_eq!(answer.text(), "onetwo");
+        let served = pods[1].address().to_string();
+        assert_eq!(answer.value("x-served-by"), Some(&*served));
+        assert_eq!(answer.value("content-type"), Some("text/picked"), "not twice");
+        let asked = picker.learns_of_response();
+        assert_eq!(asked.served, Some(("200".to_owned(), served)));
+    }
+
+    fn a_body_is_told_and_sent_on_unchanged(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        let body = pattern(300_000);
+        let mut client = gateway.client();
+        client.posts("/v1/chat", &body).expects(200);
+        client.posts("/v1/chat", "short").expects(200);
+        client.sends(
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        );
+        client.expects(200);
+        let requests = pods[1].waits_for_complete(3);
+        same_bytes(&requests[0].body, &body);
+        assert_eq!(requests[1].body, b"short");
+        assert_eq!(requests[2].body, b"abc");
+        let asked = picker.asked();
+        same_bytes(&asked[0].body, &body);
+        assert!(asked.iter().all(|asked| asked.ended && !asked.head_ends));
+        assert!(asked[0].pieces > 1, "it is told as it comes");
+    }
+
+    fn a_client_that_waits_is_told_to_send_its_body(driver) {
+        let (gateway, pods, _picker) = scene(driver);
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+        assert_eq!(client.reads_head().status(), 100);
+        client.sends("later").expects(200);
+        assert_eq!(pods[1].waits_for_complete(1)[0].body, b"later");
+    }
+
+    fn a_body_that_the_picker_replaces_is_sent_instead(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        picker.now_says(Says::Replaces(vec![pods[0].address()], "another body"));
+        gateway.client().posts("/", "the client's").expects(200);
+        let request = &pods[0].waits_for_complete(1)[0];
+        assert_eq!(request.body, b"another body");
+        assert_eq!(request.value("content-length"), Some("12"));
+    }
+
+    fn the_picker_answers_itself(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        picker.now_says(Says::Answers(429, "{\"error\": \"busy\"}"));
+        let mut client = gateway.client();
+        let answer = client.gets("/").expects(429);
+        assert_eq!(answer.text(), "{\"error\": \"busy\"}");
+        assert_eq!(answer.value("content-type"), Some("application/json"));
+        client.gets("/").expects(429);
+        client.posts("/", pattern(100_000)).expects(429);
+        assert!(pods.iter().all(|pod| pod.requests().is_empty()));
+    }
+
+    fn endpoints_are_tried_in_their_order(driver) {
+        let (_socket, nobody) = refused();
+        let pods = [origin().replies(status(503)), origin()];
+        let members = [nobody, pods[0].address(), pods[1].address()];
+        let picker = picker(Says::Picks(members.to_vec()));
+        let gateway = pool(driver, &members, picker.address(), "FailClose")
+            .rule(RETRIES)
+            .start();
+        let answer = gateway.client().posts("/", "once more").expects(200);
+        let last = pods[1].address().to_string();
+        assert_eq!(answer.value("x-served-by"), Some(&*last));
+        assert_eq!(pods[0].requests().len(), 1);
+        assert_eq!(pods[1].waits_for_complete(1)[0].body, b"once more");
+        assert_eq!(picker.asked().len(), 1, "a picker is asked once");
+    }
+
+    fn nobody_else_is_tried_behind_the_last_one(driver) {
+        let pods = [origin().replies(status(503)), origin()];
+        let members = [pods[0].address(), pods[1].address()];
+        let picker = picker(Says::Picks(vec![members[0]]));
+        let gateway = pool(driver, &members, picker.address(), "FailClose")
+            .rule(RETRIES)
+            .start();
+        gateway.client().gets("/").expects(503);
+        assert_eq!((pods[0].requests().len(), pods[1].requests().len()), (1, 0));
+    }
+
+    fn a_picker_that_fails_closes_its_pool(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        for says in [Says::Fails("13"), Says::Names("192.0.2.1:80"), Says::Names("")] {
+            picker.now_says(says.clone());
+            let answer = gateway.client().posts("/", pattern(100_000)).expects(503);
+            assert!(answer.text().contains("endpoint picker"), "{says:?}");
+        }
+        gateway.waits_for_access_log("reason=picker_failed");
+        assert!(pods.iter().all(|pod| pod.requests().is_empty()));
+        picker.now_says(Says::Picks(vec![pods[0].address()]));
+        gateway.client().gets("/").expects(200);
+    }
+
+    fn a_picker_that_fails_opens_its_pool(driver) {
+        let pod = origin();
+        let picker = picker(Says::Fails("14"));
+        let gateway = pool(driver, &[pod.address()], picker.address(), "FailOpen")
+            .rule(ROUTE)
+            .start();
+        let body = pattern(200_000);
+        let mut client = gateway.client();
+        client.posts("/", &body).expects(200);
+        same_bytes(&pod.waits_for_complete(1)[0].body, &body);
+        picker.now_says(Says::Names("nonsense"));
+        client.posts("/", "short").expects(200);
+        client.gets("/").expects(200);
+    }
+
+    fn a_picker_that_is_nowhere_opens_or_closes_its_pool(driver) {
+        let pod = origin();
+        let (_socket, nobody) = refused();
+        for (mode, code) in [("FailOpen", 200), ("FailClose", 503)] {
+            let gateway = pool(driver, &[pod.address()], nobody, mode).rule(ROUTE).start();
+            gateway.client().posts("/", "a body").expects(code);
+            gateway.client().gets("/").expects(code);
+        }
+        assert_eq!(pod.waits_for_complete(2)[0].body, b"a body");
+    }
+
+    fn a_picker_in_plain_text_can_be_asked(driver) {
+        let pod = origin();
+        let picker = plain_picker(Says::Picks(vec![pod.address()]));
+        let h2c = "appProtocol: kubernetes.io/h2c";
+        let gateway = pool_with(driver, &[pod.address()], picker.address(), "FailClose", h2c)
+            .rule(ROUTE)
+            .start();
+        gateway.client().posts("/", "a body").expects(200);
+        assert_eq!(picker.asked()[0].body, b"a body");
+    }
+
+    fn a_client_that_leaves_takes_its_question_back(driver) {
+        let (gateway, pods, picker) = scene(driver);
+        picker.now_says(Says::Nothing);
+        let mut client = gateway.client();
+        client.gets("/");
+        picker.waits_for_question();
+        client.resets();
+        gateway.waits_for_access_log("status=499");
+        picker.now_says(Says::Picks(vec![pods[0].address()]));
+        gateway.client().gets("/").expects(200);
+    }
+
+    fn a_body_beyond_the_limit_is_refused(driver) {
+        let (gateway, pods, _picker) = scene(driver);
+        let mut client = gateway.client();
+        let length = 11 << 20;
+        client.sends(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n"));
+        client.expects(413);
+        assert!(pods.iter().all(|pod| pod.requests().is_empty()));
+    }
+
+    fn mutations_of_a_response_spare_its_body(driver) {
+        let (gateway, pods, _picker) = scene(driver);
+        pods[1].now_replies(Reply::at_once().sends(
+            "HTTP/1.1 404 Not Found\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\ngone",
+        ));
+        let answer = gateway.client().gets("/").expects(404);
+        assert_eq!(answer.text(), "gone");
+        assert_eq!(answer.value("content-length"), Some("4"));
+        pods[1].now_replies(ok("fine"));
+        assert_eq!(gateway.client().gets("/").expects(200).text(), "fine");
+    }
+}
