@@ -117,7 +117,7 @@ async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
         metrics,
         ..
     } = context;
-    let kinds = Kinds::default();
+    let kinds = Kinds::new(args.inference_extension);
     let readiness = Readiness::new(kinds.clone());
     let probes = health::handler(readiness.clone(), Arc::clone(outputs));
     let mut servers = vec![(args.health_address, probes, "--health-address")];

@@ -20,7 +20,7 @@ pub enum Wanted {
 /// A list in a status that several controllers write to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entries {
-    /// `parents` of routes.
+    /// `parents` of routes and InferencePools.
     Parents,
     /// `ancestors` of policies.
     Ancestors,

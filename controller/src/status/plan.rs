@@ -138,6 +138,7 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
 fn released(object: &ObjectRef) -> Option<Wanted> {
     let list = match &*object.kind {
         "TrafficPolicy" | "BackendTLSPolicy" => Entries::Ancestors,
+        "InferencePool" => Entries::Parents,
         kind if kind.ends_with("Route") => Entries::Parents,
         _ => return None,
     };

@@ -19,7 +19,11 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
         let spec = raw.fields.remove("spec").unwrap_or_default();
         return Some(Content::Parameters(Arc::new(spec)));
     }
-    let status = raw.fields.remove("status");
+    // Of others, translation itself reads the status, if anybody does.
+    let status = match kind.reading {
+        Reading::Object => None,
+        _ => raw.fields.remove("status"),
+    };
     if kind.reading == Reading::Class {
         let spec = raw.fields.get("spec").unwrap_or(&Value::Null);
         return Some(Content::Class {

@@ -57,9 +57,14 @@ pub(crate) enum Reading {
 #[derive(Debug, Clone)]
 pub struct Kinds(Arc<[Arc<WatchedKind>]>);
 
-impl Default for Kinds {
-    fn default() -> Self {
-        let objects = admit::kinds().map(|kind| WatchedKind {
+impl Kinds {
+    /// All kinds; those of the Inference Extension, and the pods that it selects, where that is
+    /// enabled.
+    #[must_use]
+    pub fn new(inference_extension: bool) -> Self {
+        let is_wanted = |kind: &str| inference_extension || !INFERENCE_KINDS.contains(&kind);
+        let objects = admit::kinds().filter(|kind| is_wanted(kind.kind));
+        let objects = objects.map(|kind| WatchedKind {
             id: KindId(0),
             group: kind.group,
             kind: kind.kind,
@@ -70,8 +75,13 @@ impl Default for Kinds {
             } else {
                 Reading::Object
             },
-            // Helm keeps each release in a Secret, of up to 1 MiB.
-            field_selector: (kind.kind == "Secret").then_some("type!=helm.sh/release.v1"),
+            field_selector: match kind.kind {
+                // Helm keeps each release in a Secret, of up to 1 MiB.
+                "Secret" => Some("type!=helm.sh/release.v1"),
+                // Those are over, and jobs leave many.
+                POD => Some("status.phase!=Succeeded,status.phase!=Failed"),
+                _ => None,
+            },
         });
         let parameters = WatchedKind {
             id: KindId(0),
@@ -100,9 +110,7 @@ impl Default for Kinds {
         });
         Self(all.collect())
     }
-}
 
-impl Kinds {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<WatchedKind>> {
         self.0.iter()
     }
@@ -147,9 +155,11 @@ impl WatchedKind {
 }
 
 pub(super) const NAMESPACE: &str = "Namespace";
+const POD: &str = "Pod";
+const INFERENCE_KINDS: [&str; 2] = ["InferencePool", POD];
 
 fn need(group: &str, kind: &str) -> Need {
-    let is_core = matches!(group, "" | "discovery.k8s.io")
+    let is_core = matches!(group, "" | "discovery.k8s.io") && kind != POD
         || matches!(kind, CLASS_KIND | "Gateway" | "HTTPRoute");
     if is_core { Need::Core } else { Need::Optional }
 }

@@ -27,7 +27,7 @@ fn inference_pools_are_read_only_where_they_are_enabled() {
     let with = rules(&helm, values, "ClusterRole");
     assert_eq!(with[..without.len()], without);
     let added = names(&with[without.len()..], "resources");
-    assert_eq!(added, ["inferencepools", "inferencepools/status"]);
+    assert_eq!(added, ["inferencepools", "inferencepools/status", "pods"]);
 }
 
 #[test]
