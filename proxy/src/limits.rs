@@ -10,10 +10,14 @@ use std::time::Duration;
 use xds::model;
 
 mod controller;
+mod overload;
 mod policy;
+mod router;
 
 pub use controller::*;
+pub use overload::*;
 pub use policy::{Limits, per_shard, resolve};
+pub use router::*;
 
 const KIB: usize = 1024;
 const MINUTE: Duration = Duration::from_mins(1);
@@ -148,25 +152,6 @@ pub const SHARD_SLICE: Duration = Duration::from_micros(100);
 pub const LINGER_BYTES: usize = 64 * KIB;
 /// For how long they are read: 1 s.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How late the event loop has to come for each step of the ladder of overload: 200 ms (connections
-/// end with their response), 400 ms (idle ones end soon), 1 s (503), 2 s (nobody is accepted).
-pub const OVERLOAD_LAG: [Duration; 4] = [
-    Duration::from_millis(200),
-    Duration::from_millis(400),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-];
-/// Ticks in a row that have to come so late: 10, since other processes' turns on the core are no
-/// overload.
-pub const LATE_TICKS: u32 = 10;
-/// Share of the room for clients that the first two steps begin at: 80 % and 90 %. At 100 % nobody
-/// is accepted.
-pub const OVERLOAD_ROOM_PERCENT: [usize; 2] = [80, 90];
-/// Share of the memory limit in use that each step of the ladder begins at: 80, 85, 90 and 95 %.
-pub const OVERLOAD_MEMORY_PERCENT: [usize; 4] = [80, 85, 90, 95];
-/// Between two looks at how much memory is in use: 100 ms. A read costs some 30 µs, and in that time a
-/// shard does not come to use a tenth of any sensible limit.
-pub const MEMORY_LOOK: Duration = Duration::from_millis(100);
 /// For how long requests are refused after an endpoint's connection found no descriptor: 1 s.
 pub const OVERLOAD_SHORTAGE: Duration = Duration::from_secs(1);
 /// Between two requests of a client's connection under overload: 2 s at most.
@@ -429,18 +414,6 @@ pub const JWKS_RETRY_MAX: Duration = MINUTE;
 /// For how long a configuration waits for its new key sets: 2 s, so that its first requests can be
 /// verified, and an issuer that is away holds nothing up.
 pub const JWKS_FIRST_WAIT: Duration = Duration::from_secs(2);
-
-// Routes.
-
-/// Hosts and paths of a part of a router: 32 on average, what a change of one route compiles again, and
-/// some 10 µs.
-pub const ROUTER_PLACES_PER_PART: usize = 32;
-/// Parts of a router, at most: 1024, whose pointers a change copies. With more than 32 768 hosts and
-/// paths, parts get larger.
-pub const ROUTER_PARTS: usize = 1024;
-/// Regular expressions of a listener that a shard keeps working memory for: 4096; with more, it forgets
-/// all and begins anew.
-pub const REGEX_CACHES: usize = 4096;
 
 // Observation.
 
