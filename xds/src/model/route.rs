@@ -17,7 +17,7 @@ pub struct Route {
     pub key: RouteKey,
     /// The listener it hangs on.
     pub listener: ListenerKey,
-    /// Hosts, already intersected with the listener's; empty means every host of the listener.
+    /// Those of its hosts that share a name with the listener; empty means every host of the listener.
     pub hostnames: Vec<Hostname>,
     /// Where it stands among equally specific rules.
     pub order: Order,

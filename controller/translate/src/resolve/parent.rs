@@ -26,7 +26,8 @@ pub(crate) struct Attaching<'r> {
 pub(crate) struct Attachment {
     pub(crate) listener: ListenerKey,
     pub(crate) gateway: ObjectName,
-    /// The route's hosts that are the listener's as well; empty means all of the listener's.
+    /// The route's hosts that share a name with the listener's; empty means all of the listener's. They
+    /// are as the route says them, which is what routes of one listener are ranked by.
     pub(crate) hostnames: Arc<[Hostname]>,
 }
 
@@ -91,7 +92,8 @@ fn is_meant(reference: &ParentReference, offer: &Offer) -> bool {
         && reference.port.is_none_or(|port| port == offer.port)
 }
 
-/// The hosts of both, each as the narrower of the two says it; `None` if there is none.
+/// The hosts of the route that share a name with the listener's; `None` if there is none. What such a
+/// host has beyond the listener does no harm: the listener is chosen first.
 fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<Hostname>> {
     let Some(listener) = listener else {
         return Some(route.to_vec());
@@ -99,15 +101,10 @@ fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<H
     if route.is_empty() {
         return Some(Vec::new());
     }
-    let mut shared: Vec<Hostname> = Vec::with_capacity(route.len());
-    for hostname in route
+    let shared = route
         .iter()
-        .filter_map(|hostname| hostname.intersect(listener))
-    {
-        if !shared.contains(hostname) {
-            shared.push(hostname.clone());
-        }
-    }
+        .filter(|hostname| hostname.intersect(listener).is_some());
+    let shared: Vec<Hostname> = shared.cloned().collect();
     (!shared.is_empty()).then_some(shared)
 }
 
