@@ -1,11 +1,12 @@
-//! The GatewayClasses that this controller serves, and the `GatewayParameters` that they name.
+//! The GatewayClasses that this controller serves, the `GatewayParameters` that they name, and what their
+//! Gateways can do by the names of the installed release of Gateway API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use translate::ObjectRef;
 use translate::api::{CLASS_KIND, GATEWAY_GROUP};
-use translate::status::{GatewayClassStatus, Status};
+use translate::status::{GatewayClassStatus, Release, Status};
 use xds::model::ObjectName;
 
 use crate::outputs::Outputs;
@@ -13,7 +14,20 @@ use crate::watch::ClassParameters;
 
 /// The classes of ours, by name.
 #[derive(Debug, Default)]
-pub(super) struct Classes(BTreeMap<ObjectName, Served>);
+pub(super) struct Classes {
+    served: BTreeMap<ObjectName, Served>,
+    release: Installed,
+}
+
+/// Which release of Gateway API is installed.
+#[derive(Debug, Default)]
+enum Installed {
+    /// It has not been looked for. Nothing is said yet that would change at once.
+    #[default]
+    Unseen,
+    /// This one, if the definitions tell.
+    Seen(Option<Release>),
+}
 
 /// A class of ours.
 #[derive(Debug)]
@@ -37,29 +51,51 @@ impl Classes {
             generation,
             parameters,
         };
-        tell(name, &served, outputs);
-        self.0.insert(name.clone(), served);
+        self.tell(name, &served, outputs);
+        self.served.insert(name.clone(), served);
     }
 
     /// Forgets a class that is gone, or another controller's.
     pub(super) fn remove(&mut self, name: &ObjectName, outputs: &Outputs) {
-        self.0.remove(name);
+        self.served.remove(name);
         outputs.class_parameters.set(&name.name.to_string(), None);
         outputs.statuses.set(&reference(name), None);
     }
 
     /// Judges the classes again that name these parameters, which came or went.
     pub(super) fn parameters_changed(&self, parameters: &ObjectName, outputs: &Outputs) {
-        for (name, served) in &self.0 {
+        for (name, served) in &self.served {
             if served.parameters.as_ref().and_then(|it| it.as_ref().ok()) == Some(parameters) {
-                tell(name, served, outputs);
+                self.tell(name, served, outputs);
             }
+        }
+    }
+
+    /// Takes in which release is installed, if the definitions tell.
+    pub(super) fn set_release(&mut self, release: Option<Release>, outputs: &Outputs) {
+        self.release = Installed::Seen(release);
+        for (name, served) in &self.served {
+            self.tell(name, served, outputs);
+        }
+    }
+
+    /// The release has been looked for, whether or not there was anything to see.
+    pub(super) fn release_was_looked_for(&mut self, outputs: &Outputs) {
+        if let Installed::Unseen = self.release {
+            self.set_release(None, outputs);
+        }
+    }
+
+    fn tell(&self, name: &ObjectName, served: &Served, outputs: &Outputs) {
+        if let Installed::Seen(release) = self.release {
+            let status = Arc::new(Status::GatewayClass(status(served, release, outputs)));
+            outputs.statuses.set(&reference(name), Some(status));
         }
     }
 }
 
-/// Says whether a class is accepted.
-fn tell(name: &ObjectName, served: &Served, outputs: &Outputs) {
+/// Whether a class is accepted.
+fn status(served: &Served, release: Option<Release>, outputs: &Outputs) -> GatewayClassStatus {
     let problem = match &served.parameters {
         None => None,
         Some(Err(why)) => Some(why.to_string()),
@@ -67,12 +103,10 @@ fn tell(name: &ObjectName, served: &Served, outputs: &Outputs) {
             format!("spec.parametersRef: GatewayParameters {parameters} does not exist: create it")
         }),
     };
-    let status = match problem {
-        None => GatewayClassStatus::accepted(served.generation),
-        Some(why) => GatewayClassStatus::refused(served.generation, why),
-    };
-    let status = Arc::new(Status::GatewayClass(status));
-    outputs.statuses.set(&reference(name), Some(status));
+    match problem {
+        None => GatewayClassStatus::accepted(served.generation, release),
+        Some(why) => GatewayClassStatus::refused(served.generation, why, release),
+    }
 }
 
 /// A class as an object.

@@ -67,6 +67,9 @@ impl Intake {
                 self.observe(&classes::reference(&name), Some(observed));
                 batch.push(Event::Class(name.name.to_string(), is_ours));
             }
+            What::Upsert(_, Content::Release(release)) => {
+                self.classes.set_release(release, &self.outputs);
+            }
             What::Upsert(_, Content::Valid { object, observed }) => {
                 let reference = object.object_ref();
                 if let (Object::Gateway(gateway), Some(observed)) = (&object, &observed) {
@@ -118,11 +121,17 @@ impl Intake {
         if self.kinds.name(kind) == ClusterTrustBundle::KIND {
             batch.push(Event::TrustBundles(is_served));
         }
+        if self.kinds.reading(kind) == Some(Reading::Release) {
+            self.classes.release_was_looked_for(&self.outputs);
+        }
     }
 
     fn delete(&mut self, kind: KindId, name: ObjectName, batch: &mut Batch) {
-        if self.kinds.reading(kind) == Some(Reading::Parameters) {
-            return self.set_parameters(name, None, batch);
+        let reading = self.kinds.reading(kind);
+        match reading {
+            Some(Reading::Parameters) => return self.set_parameters(name, None, batch),
+            Some(Reading::Release) => return self.classes.set_release(None, &self.outputs),
+            _ => {}
         }
         let Some(reference) = self.kinds.reference(kind, &name) else {
             return;
@@ -131,7 +140,7 @@ impl Intake {
         if reference.kind == Gateway::KIND {
             self.outputs.gateways.set(&name, None);
         }
-        if self.kinds.reading(kind) == Some(Reading::Class) {
+        if reading == Some(Reading::Class) {
             self.classes.remove(&name, &self.outputs);
             batch.push(Event::Class(name.name.to_string(), false));
         } else {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::debug;
 use translate::admit::{self, AdmittedValue, Severity};
+use translate::status::Release;
 
 use super::change::Content;
 use super::class::Class;
@@ -18,6 +19,9 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
     if kind.reading == Reading::Parameters {
         let spec = raw.fields.remove("spec").unwrap_or_default();
         return Some(Content::Parameters(Arc::new(spec)));
+    }
+    if kind.reading == Reading::Release {
+        return Some(Content::Release(release(&raw)));
     }
     // Of others, translation itself reads the status, if anybody does.
     let status = match kind.reading {
@@ -59,6 +63,12 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, mut raw: Raw) -> Optio
             observed,
         }),
     }
+}
+
+/// The release that a definition of Gateway API is of.
+fn release(raw: &Raw) -> Option<Release> {
+    let annotations = raw.metadata()?.get("annotations")?;
+    Release::of_annotations(|name| annotations.get(name)?.as_str())
 }
 
 fn observe(raw: &Raw, status: Option<&Value>, api_version: &str) -> Observed {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::time::Instant;
+use translate::status::Release;
 use translate::{Object, ObjectRef};
 use xds::model::ObjectName;
 
@@ -65,4 +66,6 @@ pub enum Content {
         /// What stands in the cluster.
         observed: Arc<Observed>,
     },
+    /// The release that the definitions of Gateway API are of, if they tell.
+    Release(Option<Release>),
 }

@@ -232,7 +232,7 @@ impl Follower {
                     warn!("{reference} is refused: {why}");
                 }
             }
-            Content::Parameters(_) | Content::Class { .. } => {}
+            Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}
         }
         self.progress.known.insert(name.clone());
         self.tell(What::Upsert(name, content)).await

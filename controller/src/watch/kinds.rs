@@ -51,6 +51,8 @@ pub(crate) enum Reading {
     Parameters,
     /// Whose a GatewayClass is.
     Class,
+    /// Which release of Gateway API its definitions are of.
+    Release,
 }
 
 /// All kinds that are watched.
@@ -101,7 +103,19 @@ impl Kinds {
             reading: Reading::Class,
             field_selector: None,
         };
-        let all = objects.chain([parameters, classes]).enumerate();
+        let definitions = WatchedKind {
+            id: KindId(0),
+            group: "apiextensions.k8s.io",
+            kind: DEFINITION,
+            versions: vec!["v1"],
+            need: Need::Optional,
+            reading: Reading::Release,
+            // One tells for all: they are installed together.
+            field_selector: Some("metadata.name=gatewayclasses.gateway.networking.k8s.io"),
+        };
+        let all = objects
+            .chain([parameters, classes, definitions])
+            .enumerate();
         let all = all.map(|(at, kind)| {
             Arc::new(WatchedKind {
                 id: KindId(at),
@@ -150,13 +164,17 @@ impl WatchedKind {
 
     /// Whether its objects are in namespaces.
     pub(super) fn is_namespaced(&self) -> bool {
-        !matches!(self.kind, NAMESPACE | CLASS_KIND | ClusterTrustBundle::KIND)
+        !matches!(
+            self.kind,
+            NAMESPACE | CLASS_KIND | DEFINITION | ClusterTrustBundle::KIND
+        )
     }
 }
 
 pub(super) const NAMESPACE: &str = "Namespace";
 const POD: &str = "Pod";
 const INFERENCE_KINDS: [&str; 2] = ["InferencePool", POD];
+const DEFINITION: &str = "CustomResourceDefinition";
 
 fn need(group: &str, kind: &str) -> Need {
     let is_core = matches!(group, "" | "discovery.k8s.io") && kind != POD

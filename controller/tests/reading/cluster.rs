@@ -471,7 +471,7 @@ impl Body for Answer {
 /// Objects in a page of a list.
 const PAGE: usize = 2;
 
-const SERVED: [(&str, &str, &str); 19] = [
+const SERVED: [(&str, &str, &str); 20] = [
     ("v1", "Namespace", "namespaces"),
     ("v1", "Service", "services"),
     ("v1", "Secret", "secrets"),
@@ -527,4 +527,9 @@ const SERVED: [(&str, &str, &str); 19] = [
         "gatewayparameters",
     ),
     ("coordination.k8s.io/v1", "Lease", "leases"),
+    (
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+    ),
 ];

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::objects::{class, gateway, route, service, slice, udp_route};
+use crate::objects::{class, definition, gateway, route, service, slice, udp_route};
 use crate::reader::Reader;
 
 fn site() -> [Value; 5] {
@@ -91,6 +91,28 @@ async fn a_kind_is_followed_from_when_its_definition_is_installed() {
     cluster.delete(&udp_route("a", "u", "gw"));
     cluster.set_served("udproutes", false);
     reader.expect(&cluster, Duration::from_secs(200)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn classes_tell_the_features_of_the_release_that_is_installed() {
+    let cluster = cluster_with(&site());
+    cluster.put(&definition("v1.6.3"));
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    assert!(reader.features().contains(&"HTTPRouteRetry"));
+    cluster.put(&definition("v1.7.0"));
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+    assert!(reader.features().contains(&"HTTPRouteRetryCodes"));
+    cluster.delete(&definition("v1.7.0"));
+    reader.expect(&cluster, Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_release_stops_nothing() {
+    let cluster = cluster_with(&site());
+    cluster.forbid("customresourcedefinitions");
+    let reader = Reader::start(&cluster, "[]");
+    reader.expect(&cluster, Duration::from_secs(2)).await;
 }
 
 #[tokio::test(start_paused = true)]

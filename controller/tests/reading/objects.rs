@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use translate::admit::admit_value;
-use translate::status::{GatewayClassStatus, Status};
+use translate::status::{GatewayClassStatus, Release, Status};
 use translate::{Event, ObjectRef, Options, Translator};
 use xds::model::{Model, ObjectName};
 
@@ -16,6 +16,17 @@ pub(crate) fn class() -> Value {
         "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass",
         "metadata": {"name": "gateway", "generation": 1},
         "spec": {"controllerName": "gateway-system.io/controller"},
+    })
+}
+
+/// The definition of GatewayClass in a release of Gateway API.
+pub(crate) fn definition(version: &str) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gatewayclasses.gateway.networking.k8s.io", "annotations": {
+            "gateway.networking.k8s.io/bundle-version": version,
+            "gateway.networking.k8s.io/channel": "experimental",
+        }},
     })
 }
 
@@ -110,14 +121,21 @@ pub(crate) fn from_scratch(objects: &[Value], selectors: &Selectors) -> Outcome 
     };
     let mut batch = Vec::new();
     let mut outcome = Outcome::default();
+    let definition = objects.iter().find(|it| it["kind"] == DEFINITION);
+    let release = definition.and_then(|it| {
+        Release::of_annotations(|name| it["metadata"]["annotations"][name].as_str())
+    });
     for object in objects {
         let name = reference(object);
         if !is_selected(objects, selectors, &name.name.namespace) {
             continue;
         }
+        if name.kind == DEFINITION {
+            continue;
+        }
         if name.kind == "GatewayClass" {
             batch.push(Event::Class(name.name.name.to_string(), true));
-            let status = Status::GatewayClass(GatewayClassStatus::accepted(1));
+            let status = Status::GatewayClass(GatewayClassStatus::accepted(1, release));
             outcome.statuses.insert(name, status);
             continue;
         }
@@ -154,3 +172,5 @@ fn is_selected(objects: &[Value], selectors: &Selectors, namespace: &str) -> boo
     let labels = labels.and_then(|it| serde_json::from_value(it).ok());
     labels.is_some_and(|labels| selectors.select(&labels))
 }
+
+const DEFINITION: &str = "CustomResourceDefinition";

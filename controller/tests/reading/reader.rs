@@ -14,12 +14,13 @@ use prost::Message as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use translate::Options;
+use translate::status::Status;
 use xds::delta::{Client, Outgoing, Poll, Session, Views};
 use xds::discovery::DeltaDiscoveryResponse;
 use xds::model::{Model, ObjectName};
 
 use crate::cluster::Cluster;
-use crate::objects::{Outcome, from_scratch};
+use crate::objects::{self, Outcome, class, from_scratch};
 
 /// Watches and translation.
 pub(crate) struct Reader {
@@ -73,6 +74,16 @@ impl Reader {
             "after {within:?}: {:?}",
             self.readiness.unsynced()
         );
+    }
+
+    /// What the class says that its Gateways can do.
+    pub(crate) fn features(&self) -> Vec<&'static str> {
+        let status = self.outputs.statuses.get(&objects::reference(&class()));
+        let Some(Status::GatewayClass(status)) = status.as_deref() else {
+            panic!("{status:?}");
+        };
+        let features = status.supported_features.iter();
+        features.map(|feature| feature.name).collect()
     }
 
     /// What has been published, and said of objects.

@@ -54,10 +54,12 @@ pub enum Reason {
     ProtocolConflict,
     RefNotPermitted,
     ResolvedRefs,
+    SupportedVersion,
     TargetNotFound,
     UnsupportedAddress,
     UnsupportedProtocol,
     UnsupportedValue,
+    UnsupportedVersion,
 }
 
 impl fmt::Display for Reason {

@@ -75,6 +75,8 @@ pub enum ConditionType {
     /// A certificate that it refers to has expired. Ours, and never written where none has:
     /// Gateway API has a word for references that lead nowhere, and this one leads somewhere.
     CertificateExpired,
+    /// The definitions of Gateway API are of a release that the controller was tested with.
+    SupportedVersion,
 }
 
 impl ConditionType {
@@ -90,6 +92,7 @@ impl ConditionType {
             | Self::ResolvedRefs
             | Self::AddressesAssigned
             | Self::DefaultGateway
+            | Self::SupportedVersion
             | Self::Attached => ConditionStatus::True,
         }
     }

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Condition, ConditionType, Conditions, Reason};
+use super::features;
+use super::release::{NEWEST, Release, SUPPORTED_TEXT};
+use super::{Condition, ConditionStatus, ConditionType, Conditions, Reason};
 use crate::problem::Problem;
 
 /// The status of a GatewayClass that is ours.
@@ -23,94 +25,109 @@ pub struct SupportedFeature {
 }
 
 impl GatewayClassStatus {
-    /// Of a class in this generation, which is accepted.
+    /// Of a class in this generation, which is accepted. `release` is that of the installed
+    /// definitions, if it is known.
     #[must_use]
-    pub fn accepted(generation: i64) -> Self {
+    pub fn accepted(generation: i64, release: Option<Release>) -> Self {
         let text = "Gateways of this class are served";
         let conditions = Conditions::of(generation);
-        Self::with(conditions.happy(ConditionType::Accepted, Reason::Accepted, text))
+        let conditions = conditions.happy(ConditionType::Accepted, Reason::Accepted, text);
+        Self::with(conditions, release)
     }
 
     /// Of a class in this generation whose parameters cannot be used: why, and what to do.
     #[must_use]
-    pub fn refused(generation: i64, why: String) -> Self {
+    pub fn refused(generation: i64, why: String, release: Option<Release>) -> Self {
         let problem = Problem::new(Reason::InvalidParameters, "", why);
         let conditions = Conditions::of(generation);
-        Self::with(conditions.unhappy(ConditionType::Accepted, &[problem]))
+        let conditions = conditions.unhappy(ConditionType::Accepted, &[problem]);
+        Self::with(conditions, release)
     }
 
-    fn with(conditions: Conditions) -> Self {
+    fn with(conditions: Conditions, release: Option<Release>) -> Self {
+        let (status, reason) = match release {
+            Some(release) if release.is_supported() => {
+                (ConditionStatus::True, Reason::SupportedVersion)
+            }
+            _ => (ConditionStatus::False, Reason::UnsupportedVersion),
+        };
+        let message = supported_version(release).into();
+        let conditions = conditions.with(
+            ConditionType::SupportedVersion,
+            status,
+            reason,
+            message,
+            None,
+        );
+        let features = features::of_release(release.unwrap_or(NEWEST));
         Self {
             conditions: conditions.done(),
-            supported_features: FEATURES.map(|name| SupportedFeature { name }).to_vec(),
+            supported_features: features.map(|name| SupportedFeature { name }).collect(),
         }
     }
 }
 
-/// What the translator and the proxy carry out, in the order of names, which Gateway API asks for.
-const FEATURES: [&str; 51] = [
-    "BackendTLSPolicy",
-    "BackendTLSPolicySANValidation",
-    "GRPCRoute",
-    "GRPCRouteNamedRouteRule",
-    "GRPCRouteRequestHeaderModifier",
-    "Gateway",
-    "GatewayAddressEmpty",
-    "GatewayBackendClientCertificate",
-    "GatewayFrontendClientCertificateValidation",
-    "GatewayFrontendClientCertificateValidationInsecureFallback",
-    "GatewayHTTPListenerIsolation",
-    "GatewayHTTPSListenerDetectMisdirectedRequests",
-    "GatewayInfrastructurePropagation",
-    "GatewayPort8080",
-    "GatewayStaticAddresses",
-    "HTTPRoute",
-    "HTTPRoute303RedirectStatusCode",
-    "HTTPRoute307RedirectStatusCode",
-    "HTTPRoute308RedirectStatusCode",
-    "HTTPRouteBackendProtocolH2C",
-    "HTTPRouteBackendProtocolWebSocket",
-    "HTTPRouteBackendRequestHeaderModification",
-    "HTTPRouteBackendRequestRedirect",
-    "HTTPRouteBackendTimeout",
-    "HTTPRouteBackendURLRewrite",
-    "HTTPRouteCORS",
-    "HTTPRouteDestinationPortMatching",
-    "HTTPRouteHostRewrite",
-    "HTTPRouteMethodMatching",
-    "HTTPRouteNamedRouteRule",
-    "HTTPRouteParentRefPort",
-    "HTTPRoutePathRedirect",
-    "HTTPRoutePathRewrite",
-    "HTTPRoutePortRedirect",
-    "HTTPRouteQueryParamMatching",
-    "HTTPRouteRequestMirror",
-    "HTTPRouteRequestMultipleMirrors",
-    "HTTPRouteRequestPercentageMirror",
-    "HTTPRouteRequestTimeout",
-    "HTTPRouteResponseHeaderModification",
-    "HTTPRouteRetry",
-    "HTTPRouteRetryBackendTimeout",
-    "HTTPRouteRetryConnectionError",
-    "HTTPRouteSchemeRedirect",
-    "ListenerSet",
-    "ReferenceGrant",
-    "TCPRoute",
-    "TLSRoute",
-    "TLSRouteModeMixed",
-    "TLSRouteModeTerminate",
-    "UDPRoute",
-];
+fn supported_version(release: Option<Release>) -> String {
+    match release {
+        Some(release) if release.is_supported() => {
+            format!(
+                "the definitions of Gateway API {} are installed",
+                release.version
+            )
+        }
+        Some(release) => format!(
+            "the definitions of Gateway API {} are installed, which this controller has not been tested with: install those of {SUPPORTED_TEXT}",
+            release.version
+        ),
+        None => format!(
+            "which version of Gateway API is installed is unknown: the definition of GatewayClass has no valid annotation gateway.networking.k8s.io/bundle-version, or may not be read; install the definitions of {SUPPORTED_TEXT}"
+        ),
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
+    use super::super::release::Channel;
+    use super::super::release::Version;
     use super::*;
 
+    fn status(release: Option<&str>) -> Value {
+        let release = release.map(|version| Release {
+            version: Version::parse(version).expect("a version"),
+            channel: Channel::Standard,
+        });
+        serde_json::to_value(GatewayClassStatus::accepted(3, release)).expect("JSON")
+    }
+
     #[test]
-    fn features_are_sorted_and_stand_once() {
-        assert!(FEATURES.is_sorted_by(|one, other| one < other));
-        let status = serde_json::to_value(GatewayClassStatus::accepted(3)).expect("JSON");
+    fn an_untested_release_is_served_and_said_to_be_untested() {
+        let status = status(Some("v1.99.0"));
+        let [accepted, supported] = [0, 1].map(|at| status["conditions"][at].clone());
+        assert_eq!(
+            (&accepted["type"], &accepted["status"]),
+            (&"Accepted".into(), &"True".into())
+        );
+        assert_eq!(supported["status"], "False");
+        assert_eq!(supported["reason"], "UnsupportedVersion");
+        let message = supported["message"].as_str().expect("a message");
+        assert!(
+            message.contains("v1.99.0") && message.contains("v1.7"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn the_release_is_in_the_status() {
+        let status = status(Some("v1.7.0"));
         assert_eq!(status["supportedFeatures"][0]["name"], "BackendTLSPolicy");
-        assert_eq!(status["conditions"][0]["observedGeneration"], 3);
+        assert_eq!(status["conditions"][1]["reason"], "SupportedVersion");
+        assert_eq!(status["conditions"][1]["observedGeneration"], 3);
+    }
+
+    #[test]
+    fn an_unknown_release_is_unsupported() {
+        assert_eq!(status(None)["conditions"][1]["status"], "False");
     }
 }

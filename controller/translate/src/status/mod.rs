@@ -6,11 +6,13 @@
 mod backend;
 pub(crate) mod backend_tls;
 mod condition;
+mod features;
 mod gateway;
 mod gateway_class;
 mod listener_set;
 mod of_object;
 mod policy;
+mod release;
 mod route;
 mod unhappy;
 
@@ -32,6 +34,7 @@ pub use listener_set::ListenerSetStatus;
 pub use of_object::Status;
 pub(crate) use policy::TargetOutcome;
 pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
+pub use release::{Channel, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};
 pub use unhappy::Unhappy;
 

@@ -1,0 +1,104 @@
+//! Releases of Gateway API: which one's definitions are installed, as their annotations tell.
+
+use std::fmt;
+
+/// A version of Gateway API's definitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    pub(super) major: u16,
+    pub(super) minor: u16,
+    pub(super) patch: u16,
+}
+
+/// Which fields the definitions have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// Those that will stay.
+    Standard,
+    /// All of them.
+    Experimental,
+}
+
+/// The definitions that are installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Release {
+    /// Which version of them.
+    pub version: Version,
+    /// With which fields.
+    pub channel: Channel,
+}
+
+impl Version {
+    pub(super) const fn new(major: u16, minor: u16, patch: u16) -> Self {
+        Self {
+            major,
+            minor,
+            patch,
+        }
+    }
+
+    /// Parses a version such as `v1.7.0`; what follows a hyphen does not matter.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v')?;
+        let numbers = text.split_once('-').map_or(text, |(numbers, _)| numbers);
+        let mut parts = numbers.split('.').map(|part| part.parse().ok());
+        let version = Self::new(parts.next()??, parts.next()??, parts.next()??);
+        parts.next().is_none().then_some(version)
+    }
+}
+
+impl Release {
+    /// From the annotations of a definition.
+    #[must_use]
+    pub fn of_annotations<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
+        let version = Version::parse(annotation("gateway.networking.k8s.io/bundle-version")?)?;
+        let channel = match annotation("gateway.networking.k8s.io/channel") {
+            Some("experimental") => Channel::Experimental,
+            _ => Channel::Standard,
+        };
+        Some(Self { version, channel })
+    }
+
+    /// Whether the controller was tested with this version, or one that differs in its patch number.
+    #[must_use]
+    pub fn is_supported(&self) -> bool {
+        SUPPORTED.contains(&(self.version.major, self.version.minor))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+/// Major and minor numbers of the versions that the conformance suites are run with.
+const SUPPORTED: [(u16, u16); 2] = [(1, 6), (1, 7)];
+/// The same, in words.
+pub(super) const SUPPORTED_TEXT: &str = "v1.6 and v1.7";
+/// What features are told by where the installed release is unknown.
+pub(super) const NEWEST: Release = Release {
+    version: Version::new(1, 7, 0),
+    channel: Channel::Standard,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_parsed_and_ordered() {
+        let version = Version::parse("v1.6.3").expect("a version");
+        assert_eq!(version.to_string(), "v1.6.3");
+        assert!(version < Version::parse("v1.7.0-rc.1").expect("a version"));
+        for text in ["", "1.7.0", "v1.7", "v1.7.0.1", "v1.x.0", "dev"] {
+            assert_eq!(Version::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_definition_without_annotations_is_of_no_known_release() {
+        assert_eq!(Release::of_annotations(|_| None), None);
+    }
+}
