@@ -1,12 +1,14 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::cluster::component::Component;
 use crate::cluster::place::Place;
+use crate::conformance::{Channel, Driver, Suite};
 
 /// A Kubernetes cluster on this machine, and the tests that run on it.
 #[derive(Debug, Parser)]
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Down,
     /// Run the tests, on the cluster that is up or else on one of their own.
     Test(TestArgs),
+    /// Run an official conformance suite of Gateway API, on the cluster that is up or else on one of its own.
+    Conformance(ConformanceArgs),
     /// Run the components of a node, or of the network between them.
     #[command(hide = true)]
     Supervise {
@@ -144,6 +148,33 @@ pub(crate) struct TestArgs {
     #[arg(long)]
     pub(crate) list: bool,
     /// Leave a cluster up that was started for the tests.
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConformanceArgs {
+    /// The suite, by its release, whose definitions are installed.
+    #[arg(long, value_enum, default_value = "v1.7.0")]
+    pub(crate) suite: Suite,
+    /// Which fields the definitions have. A cluster keeps the release and channel that it was given first.
+    #[arg(long, value_enum, default_value = "experimental")]
+    pub(crate) channel: Channel,
+    /// Run this test alone; repeatable. No report is written.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run_test: Vec<String>,
+    /// Test the images `localhost/gateway:e2e` and `localhost/controller:e2e` that are loaded already,
+    /// rather than those of this tree.
+    #[arg(long)]
+    pub(crate) loaded: bool,
+    /// How the proxies talk to the kernel. The rings of all proxies share one limit of locked memory
+    /// (`ulimit -l`), beyond which those with `io-uring` do not start.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) driver: Driver,
+    /// Where to write the suite's report; otherwise it is beside the log.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Leave a cluster up that was started for the suite.
     #[arg(long)]
     pub(crate) keep: bool,
 }

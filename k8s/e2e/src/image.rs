@@ -58,30 +58,28 @@ fn megabytes(bytes: u64) -> f64 {
 
 /// Builds the images that pods of any test need, where they are missing.
 pub(crate) fn build_backends(home: &Home) -> Result<Vec<PathBuf>> {
+    let build = |(program, reference)| build_backend(home, program, reference);
+    BACKENDS.into_iter().map(build).collect()
+}
+
+/// Builds an image of an upstream program, which has been built, where it is missing.
+pub(crate) fn build_backend(home: &Home, program: &str, reference: &str) -> Result<PathBuf> {
     let dockerfile = home::sources().join("images/Dockerfile");
     let text =
         fs::read(&dockerfile).with_context(|| format!("cannot read {}", dockerfile.display()))?;
-    let mut archives = Vec::new();
-    for (name, reference) in BACKENDS {
-        let programs = programs::built(home, name)?;
-        let mut key = Digest::new(&SHA256);
-        key.update(&text);
-        let state = programs.file_name().context("programs have a folder")?;
-        key.update(state.as_encoded_bytes());
-        let archive = home.images().join(format!("{name}-{}.tar", short_hex(key)));
-        if !archive.is_file() {
-            Builder::new(home, name)?.build(
-                &dockerfile,
-                name,
-                reference,
-                &[],
-                &programs,
-                &archive,
-            )?;
-        }
-        archives.push(archive);
+    let programs = programs::built(home, program)?;
+    let mut key = Digest::new(&SHA256);
+    key.update(&text);
+    let state = programs.file_name().context("programs have a folder")?;
+    key.update(state.as_encoded_bytes());
+    key.update(reference.as_bytes());
+    let name = format!("{program}-{}.tar", short_hex(key));
+    let archive = home.images().join(name);
+    if !archive.is_file() {
+        let builder = Builder::new(home, program)?;
+        builder.build(&dockerfile, program, reference, &[], &programs, &archive)?;
     }
-    Ok(archives)
+    Ok(archive)
 }
 
 /// The archive that a user means: a file, or an image of ours, which is built.
@@ -117,7 +115,7 @@ pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> 
         Path::new(CERTIFICATES),
         &context.join("ca-certificates.crt"),
     )?;
-    let reference = format!("localhost/{program}:{profile}");
+    let reference = reference(program, profile);
     let archive = home.images().join(format!("{program}-{profile}.tar"));
     let arguments = [
         format!("VERSION={}", env!("CARGO_PKG_VERSION")),
@@ -138,6 +136,11 @@ pub(crate) fn build(home: &Home, program: &str, profile: &str) -> Result<Image> 
         archive,
         program: binary,
     })
+}
+
+/// What an image of ours is called.
+pub(crate) fn reference(program: &str, profile: &str) -> String {
+    format!("localhost/{program}:{profile}")
 }
 
 /// Debian's bundle of the authorities that everybody trusts.

@@ -5,6 +5,7 @@
 
 mod args;
 mod cluster;
+mod conformance;
 mod home;
 mod image;
 mod load_balancer;
@@ -57,6 +58,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Network { condition } => cluster()?.set_network(&condition)?,
         Command::Down => cluster()?.down()?,
         Command::Test(args) => return test::run(&home, &cli.name, &args),
+        Command::Conformance(args) => return conformance::run(&home, &cli.name, &args),
         Command::Supervise { place, inside } => {
             cluster::supervisor::run(&cluster()?, place, inside)?;
         }

@@ -1,5 +1,7 @@
-//! The upstream programs of a cluster: built by Go from the modules in `programs`, once for each state
-//! of a module's files and flags.
+//! The upstream programs of a cluster and the conformance suites: built by Go from modules of ours, once
+//! for each state of a module's files and flags.
+
+mod module;
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -13,79 +15,22 @@ use crate::home::{self, Home};
 use crate::packages;
 use crate::process;
 use crate::progress::Progress;
+use module::{CLUSTER, CONFORMANCE, Module};
 
-/// The Kubernetes of `programs/kubernetes/go.mod`.
+/// The Kubernetes of `k8s/e2e/programs/kubernetes/go.mod`.
 pub(crate) const KUBERNETES_VERSION: &str = "v1.37.1";
 
 /// The flags that all programs are built with: the same result in every folder.
 const GO_FLAGS: &str = "-trimpath -buildvcs=false";
 
-/// A Go module of ours, and what is built from it.
-struct Module {
-    name: &'static str,
-    packages: &'static [&'static str],
-    tags: &'static str,
-    /// Files to rename: Go names a program after its folder.
-    renamed: &'static [(&'static str, &'static str)],
-}
+/// What a suite's test binary is called.
+pub(crate) const SUITE: &str = "conformance.test";
 
-const MODULES: [Module; 6] = [
-    Module {
-        name: "kubernetes",
-        packages: &[
-            "go.etcd.io/etcd/server/v3",
-            "k8s.io/kubernetes/cmd/kube-apiserver",
-            "k8s.io/kubernetes/cmd/kube-controller-manager",
-            "k8s.io/kubernetes/cmd/kube-proxy",
-            "k8s.io/kubernetes/cmd/kube-scheduler",
-            "k8s.io/kubernetes/cmd/kubeadm",
-            "k8s.io/kubernetes/cmd/kubectl",
-            "k8s.io/kubernetes/cmd/kubelet",
-        ],
-        tags: "grpcnotrace",
-        renamed: &[("server", "etcd")],
-    },
-    Module {
-        name: "containerd",
-        packages: &[
-            "github.com/containerd/containerd/v2/cmd/containerd",
-            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
-            "github.com/containerd/containerd/v2/cmd/ctr",
-        ],
-        tags: "no_btrfs,no_devmapper,no_zfs",
-        renamed: &[],
-    },
-    Module {
-        name: "coredns",
-        packages: &["."],
-        tags: "",
-        renamed: &[],
-    },
-    Module {
-        name: "echo",
-        packages: &["sigs.k8s.io/gateway-api/conformance/echo-basic"],
-        tags: "",
-        renamed: &[("echo-basic", "echo")],
-    },
-    Module {
-        name: "helm",
-        packages: &["helm.sh/helm/v4/cmd/helm"],
-        tags: "",
-        renamed: &[],
-    },
-    Module {
-        name: "pause",
-        packages: &["."],
-        tags: "",
-        renamed: &[],
-    },
-];
-
-/// Builds what is missing, and returns the folders that the programs are in.
+/// Builds what is missing of a cluster, and returns the folders that the programs are in.
 pub(crate) fn build(home: &Home) -> Result<Vec<PathBuf>> {
     packages::install()?;
     let (folder, _lock) = lock(home)?;
-    MODULES.iter().map(|module| module.build(&folder)).collect()
+    CLUSTER.iter().map(|module| module.build(&folder)).collect()
 }
 
 /// Builds the programs of one module, where they are missing, and returns the folder that they are in.
@@ -105,13 +50,11 @@ fn lock(home: &Home) -> Result<(PathBuf, File)> {
 }
 
 fn module(name: &str) -> Result<&'static Module> {
-    MODULES
-        .iter()
-        .find(|module| module.name == name)
-        .with_context(|| {
-            let names = MODULES.map(|module| module.name).join(", ");
-            format!("there is no module {name}; there are: {names}")
-        })
+    let all = || CLUSTER.iter().chain(&CONFORMANCE);
+    all().find(|module| module.name == name).with_context(|| {
+        let names: Vec<_> = all().map(|module| module.name).collect();
+        format!("there is no module {name}; there are: {}", names.join(", "))
+    })
 }
 
 /// The folder of a module's programs, which have been built.
@@ -126,7 +69,7 @@ pub(crate) fn built(home: &Home, name: &str) -> Result<PathBuf> {
 
 impl Module {
     fn sources(&self) -> PathBuf {
-        home::sources().join("programs").join(self.name)
+        home::repository().join(self.folder)
     }
 
     fn build(&self, folder: &Path) -> Result<PathBuf> {
@@ -148,6 +91,10 @@ impl Module {
         for (from, to) in self.renamed {
             fs::rename(partial.join(from), partial.join(to))
                 .with_context(|| format!("Go built no {from}"))?;
+        }
+        for (module, folder) in self.copied {
+            self.copy(module, folder, &partial)
+                .with_context(|| format!("cannot copy {folder} of {module}"))?;
         }
         fs::rename(&partial, &target)
             .with_context(|| format!("cannot create {}", target.display()))?;
@@ -225,6 +172,28 @@ impl Module {
                 process::last_lines(&complaints.join("\n"), 15)
             );
         }
+        self.compile_test(target)
+    }
+
+    fn compile_test(&self, target: &Path) -> Result<()> {
+        let Some(package) = self.test else {
+            return Ok(());
+        };
+        let mut test = self.go();
+        test.args(["test", "-c", "-ldflags", "-s -w", "-o"]);
+        process::run(test.arg(target.join(SUITE)).arg(package)).map(drop)
+    }
+
+    /// Copies the files of a module's folder to a folder of the same name.
+    fn copy(&self, module: &str, folder: &str, target: &Path) -> Result<()> {
+        let root = process::run(self.go().args(["list", "-m", "-f", "{{.Dir}}", module]))?;
+        let target = target.join(folder);
+        fs::create_dir_all(&target)
+            .with_context(|| format!("cannot create {}", target.display()))?;
+        for file in fs::read_dir(Path::new(root.trim()).join(folder))? {
+            let file = file?;
+            fs::copy(file.path(), target.join(file.file_name()))?;
+        }
         Ok(())
     }
 
@@ -234,6 +203,8 @@ impl Module {
         // Programs of a scratch image have no C library.
         go.env("CGO_ENABLED", "0")
             .env("GOFLAGS", GO_FLAGS)
+            // A module names the version of Go that it needs, which is fetched.
+            .env("GOTOOLCHAIN", "auto")
             .env_remove("GOROOT");
         go
     }

@@ -1,0 +1,111 @@
+//! The Go modules of ours, and what is built from each.
+
+/// A Go module of ours, and what is built from it.
+pub(super) struct Module {
+    pub(super) name: &'static str,
+    /// Where it is in the repository.
+    pub(super) folder: &'static str,
+    pub(super) packages: &'static [&'static str],
+    pub(super) tags: &'static str,
+    /// Files to rename: Go names a program after its folder.
+    pub(super) renamed: &'static [(&'static str, &'static str)],
+    /// The package whose tests are built into a program, [`super::SUITE`].
+    pub(super) test: Option<&'static str>,
+    /// Modules and folders in them whose files are copied beside the programs.
+    pub(super) copied: &'static [(&'static str, &'static str)],
+}
+
+const NONE: Module = Module {
+    name: "",
+    folder: "",
+    packages: &["."],
+    tags: "",
+    renamed: &[],
+    test: None,
+    copied: &[],
+};
+
+/// What each cluster needs.
+pub(super) const CLUSTER: [Module; 6] = [
+    Module {
+        name: "kubernetes",
+        folder: "k8s/e2e/programs/kubernetes",
+        packages: &[
+            "go.etcd.io/etcd/server/v3",
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+            "k8s.io/kubernetes/cmd/kube-proxy",
+            "k8s.io/kubernetes/cmd/kube-scheduler",
+            "k8s.io/kubernetes/cmd/kubeadm",
+            "k8s.io/kubernetes/cmd/kubectl",
+            "k8s.io/kubernetes/cmd/kubelet",
+        ],
+        tags: "grpcnotrace",
+        renamed: &[("server", "etcd")],
+        ..NONE
+    },
+    Module {
+        name: "containerd",
+        folder: "k8s/e2e/programs/containerd",
+        packages: &[
+            "github.com/containerd/containerd/v2/cmd/containerd",
+            "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+            "github.com/containerd/containerd/v2/cmd/ctr",
+        ],
+        tags: "no_btrfs,no_devmapper,no_zfs",
+        ..NONE
+    },
+    Module {
+        name: "coredns",
+        folder: "k8s/e2e/programs/coredns",
+        ..NONE
+    },
+    Module {
+        name: "echo",
+        folder: "k8s/e2e/programs/echo",
+        packages: &["sigs.k8s.io/gateway-api/conformance/echo-basic"],
+        renamed: &[("echo-basic", "echo")],
+        ..NONE
+    },
+    Module {
+        name: "helm",
+        folder: "k8s/e2e/programs/helm",
+        packages: &["helm.sh/helm/v4/cmd/helm"],
+        ..NONE
+    },
+    Module {
+        name: "pause",
+        folder: "k8s/e2e/programs/pause",
+        ..NONE
+    },
+];
+
+/// What the conformance suites need. Each suite comes with the definitions of its release.
+pub(super) const CONFORMANCE: [Module; 3] = [
+    Module {
+        name: "gateway-api-v1.7.0",
+        folder: "k8s/conformance/v1.7.0",
+        ..SUITE
+    },
+    Module {
+        name: "gateway-api-v1.6.3",
+        folder: "k8s/conformance/v1.6.3",
+        ..SUITE
+    },
+    Module {
+        name: "conformance-coredns",
+        folder: "k8s/conformance/coredns",
+        renamed: &[("coredns", "conformance-coredns")],
+        ..NONE
+    },
+];
+
+const SUITE: Module = Module {
+    packages: &["sigs.k8s.io/gateway-api/conformance", "cmd/test2json"],
+    test: Some("sigs.k8s.io/gateway-api/conformance"),
+    copied: &[
+        ("sigs.k8s.io/gateway-api", "config/crd/standard"),
+        ("sigs.k8s.io/gateway-api", "config/crd/experimental"),
+    ],
+    ..NONE
+};
