@@ -112,7 +112,11 @@ impl Applier {
         };
         let patch = Patch::Apply(&object.object);
         let answer = api.patch(&child.name.name, &parameters, &patch);
-        let answer = match within_deadline(answer).await {
+        self.children.begin(child);
+        let answer = within_deadline(answer).await;
+        let seen = answer.as_ref().ok().map(|it| Seen::of(&it.metadata));
+        self.children.answered(child, seen);
+        let answer = match answer {
             Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !by_force => {
                 let why = format!(
                     "{child} was created by somebody else meanwhile: delete it, or give the \
@@ -131,9 +135,7 @@ impl Applier {
             answer => answer?,
         };
         info!(%child, "applied");
-        let seen = Seen::of(&answer.metadata);
-        let mark = seen.mark.clone();
-        self.children.put(child, Some(seen));
+        let mark = Seen::of(&answer.metadata).mark;
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         applied.insert(child.clone(), Applied { hash, mark });
         Ok(true)

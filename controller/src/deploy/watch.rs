@@ -28,35 +28,68 @@ use crate::board::Board;
 /// What stands in the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Children {
-    seen: Mutex<BTreeMap<Child, Seen>>,
+    known: Mutex<Known>,
     /// Objects that have changed, for the deployer.
     pub(super) changed: Board<Child, Seen>,
     /// Kinds that were listed as a whole.
     listed: watch::Sender<BTreeSet<ChildKind>>,
 }
 
+#[derive(Debug, Default)]
+struct Known {
+    seen: BTreeMap<Child, Seen>,
+    /// Objects that are being applied, with the UIDs of those that went meanwhile: the answer may come
+    /// after a watch has told of the end of what it is about.
+    applying: BTreeMap<Child, BTreeSet<String>>,
+}
+
 impl Children {
     pub(super) fn get(&self, child: &Child) -> Option<Seen> {
-        self.seen().get(child).cloned()
+        self.known().seen.get(child).cloned()
     }
 
     /// Objects that a Gateway of this UID controls.
     pub(super) fn of(&self, gateway: &str) -> Vec<(Child, Seen)> {
-        let seen = self.seen();
-        let ours = seen
+        let known = self.known();
+        let ours = known
+            .seen
             .iter()
             .filter(|(_, it)| it.owner.as_deref() == Some(gateway));
         ours.map(|(child, it)| (child.clone(), it.clone()))
             .collect()
     }
 
-    /// Takes over an object, as a watch or an answer tells it.
-    pub(super) fn put(&self, child: &Child, seen: Option<Seen>) {
-        match &seen {
-            Some(seen) => drop(self.seen().insert(child.clone(), seen.clone())),
-            None => drop(self.seen().remove(child)),
+    /// Notes that an object is about to be applied.
+    pub(super) fn begin(&self, child: &Child) {
+        let mut known = self.known();
+        known.applying.insert(child.clone(), BTreeSet::new());
+    }
+
+    /// Takes over what an application was answered with, unless that object has gone meanwhile.
+    pub(super) fn answered(&self, child: &Child, seen: Option<Seen>) {
+        let mut known = self.known();
+        let gone = known.applying.remove(child).unwrap_or_default();
+        if let Some(seen) = seen.filter(|it| !gone.contains(&it.uid)) {
+            known.seen.insert(child.clone(), seen.clone());
+            self.changed.set(child, Some(seen));
         }
-        self.changed.set(child, seen);
+    }
+
+    /// Takes over an object, as a watch tells it.
+    fn put(&self, child: &Child, seen: Seen) {
+        let mut known = self.known();
+        known.seen.insert(child.clone(), seen.clone());
+        self.changed.set(child, Some(seen));
+    }
+
+    /// Takes over that an object is gone.
+    fn remove(&self, child: &Child, uid: &str) {
+        let mut known = self.known();
+        if let Some(gone) = known.applying.get_mut(child) {
+            gone.insert(uid.to_owned());
+        }
+        known.seen.remove(child);
+        self.changed.set(child, None);
     }
 
     /// Whether everything of every kind was listed.
@@ -71,8 +104,8 @@ impl Children {
         let _ = listed.wait_for(|it| it.len() == ChildKind::ALL.len()).await;
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<Child, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -148,17 +181,16 @@ async fn follow<K>(
             Ok(Event::InitApply(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, Some(&object));
-                children.put(&child, Some(Seen::of(object.meta())));
+                children.put(&child, Seen::of(object.meta()));
                 listing.insert(child);
             }
             Ok(Event::InitDone) => {
-                let known: Vec<Child> = children.seen().keys().cloned().collect();
-                for gone in known
-                    .iter()
-                    .filter(|it| it.kind == kind && !listing.contains(it))
-                {
-                    note(gone, None);
-                    children.put(gone, None);
+                let known = children.known().seen.clone();
+                let gone = known.iter();
+                let gone = gone.filter(|(it, _)| it.kind == kind && !listing.contains(it));
+                for (child, seen) in gone {
+                    note(child, None);
+                    children.remove(child, &seen.uid);
                 }
                 children
                     .listed
@@ -167,12 +199,12 @@ async fn follow<K>(
             Ok(Event::Apply(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, Some(&object));
-                children.put(&child, Some(Seen::of(object.meta())));
+                children.put(&child, Seen::of(object.meta()));
             }
             Ok(Event::Delete(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, None);
-                children.put(&child, None);
+                children.remove(&child, object.meta().uid.as_deref().unwrap_or_default());
             }
             Err(error) => warn!(?kind, %error, "cannot watch what Gateways run on"),
         }
@@ -189,3 +221,45 @@ fn child(kind: ChildKind, metadata: &ObjectMeta) -> Child {
 
 /// After which a watch begins anew, so that one that has died is noticed: 60 s.
 const WATCH_SECONDS: u32 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service() -> Child {
+        Child {
+            kind: ChildKind::Service,
+            name: ObjectName::new("infra", "edge"),
+        }
+    }
+
+    fn seen(uid: &str) -> Seen {
+        Seen::of(&ObjectMeta {
+            uid: Some(uid.to_owned()),
+            ..ObjectMeta::default()
+        })
+    }
+
+    /// As when a Gateway is deleted while its Service is applied, and created again.
+    #[test]
+    fn an_answer_about_an_object_that_went_meanwhile_does_not_bring_it_back() {
+        let (children, child) = (Children::default(), service());
+        children.begin(&child);
+        children.put(&child, seen("first"));
+        children.remove(&child, "first");
+        children.answered(&child, Some(seen("first")));
+        assert_eq!(children.get(&child), None);
+    }
+
+    #[test]
+    fn an_answer_holds_where_another_object_of_the_name_went() {
+        let (children, child) = (Children::default(), service());
+        children.begin(&child);
+        children.remove(&child, "first");
+        children.answered(&child, Some(seen("second")));
+        assert_eq!(children.get(&child), Some(seen("second")));
+        children.begin(&child);
+        children.answered(&child, None);
+        assert_eq!(children.get(&child), Some(seen("second")), "it failed");
+    }
+}
