@@ -130,7 +130,8 @@ impl Deployer {
                 Some(done) = self.in_flight.join_next() => {
                     if let Ok((gateway, outcome)) = done {
                         self.queue.done(&gateway, outcome, Instant::now());
-                        if outputs.infrastructure.get(&gateway.name).is_none() {
+                        // One that is not ours any more may have to be cleaned up after.
+                        if outputs.gateways.get(&gateway.name).is_none() {
                             self.queue.forget(&gateway);
                         }
                     }

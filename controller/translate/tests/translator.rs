@@ -55,6 +55,55 @@ fn nothing_comes_out_before_every_source_has_told_what_it_has() {
 }
 
 #[test]
+fn a_route_with_too_many_rules_at_too_many_listeners_is_refused() {
+    // 320 listeners, and up to 16 rules: 12 are few enough, 13 are too many.
+    let listeners = |kind: &str, first: u16| {
+        let all = (first..first + 64)
+            .map(|port| format!("{{name: {kind}-{port}, port: {port}, protocol: HTTP}}"));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let mut site = format!(
+        "{{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: gw}}, spec: \
+         {{gatewayClassName: gateway, allowedListeners: {{namespaces: {{from: Same}}}}, listeners: [{}]}}}}\n",
+        listeners("gw", 1000)
+    );
+    let mut parents = vec!["{name: gw}".to_owned()];
+    for set in 1..5 {
+        site += &format!(
+            "---\n{{apiVersion: gateway.networking.k8s.io/v1, kind: ListenerSet, metadata: {{name: \
+             s{set}}}, spec: {{parentRef: {{name: gw}}, listeners: [{}]}}}}\n",
+            listeners(&format!("s{set}"), 1000 + 100 * set)
+        );
+        parents.push(format!("{{name: s{set}, kind: ListenerSet}}"));
+    }
+    let route = |rules: usize| {
+        let rule = "{filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}";
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {{name: web}}, \
+             spec: {{parentRefs: [{}], rules: [{}]}}}}\n",
+            parents.join(", "),
+            vec![rule; rules].join(", ")
+        )
+    };
+    let (mut translator, _) = synced(&site);
+    let delta = translator.apply(upserts(&route(12)), Timestamp::UNIX_EPOCH);
+    assert_eq!(delta.resources.len(), 12 * 320);
+    let delta = translator.apply(upserts(&route(13)), Timestamp::UNIX_EPOCH);
+    assert!(changed(&delta).iter().all(|it| it.starts_with("- ")));
+    let mut statuses = delta
+        .statuses
+        .iter()
+        .filter_map(|(_, status)| match status {
+            Some(Status::Route(status)) => Some(status),
+            _ => None,
+        });
+    let status = statuses.next().expect("of the route");
+    let accepted = &status.parents[0].conditions[0];
+    assert_eq!(accepted.status, ConditionStatus::False);
+    assert!(accepted.message.contains("split the route"), "{accepted:?}");
+}
+
+#[test]
 fn one_route_changes_one_resource_and_the_statuses_that_speak_of_it() {
     let (mut translator, _) = synced(GATEWAY);
     let delta = translator.apply(upserts(ROUTE), Timestamp::UNIX_EPOCH);

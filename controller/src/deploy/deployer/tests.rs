@@ -253,11 +253,13 @@ async fn absence_deletes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_gateway_that_is_given_another_class_loses_everything() {
     let scene = Scene::begin().await;
+    let other = Some(present("uid-1", "other"));
+    scene.outputs.gateways.set(&edge(), other);
+    // It is being looked at when the translation follows.
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+    }
     scene.outputs.infrastructure.set(&edge(), None);
-    scene
-        .outputs
-        .gateways
-        .set(&edge(), Some(present("uid-1", "other")));
     settle().await;
     for path in [DEPLOYMENT, SERVICE, ACCOUNT] {
         assert!(scene.server.get(path).is_none(), "{path}");
