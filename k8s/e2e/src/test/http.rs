@@ -15,6 +15,8 @@ use super::scope::Stream;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) closes: bool,
+    /// `location`; empty where there is none.
+    pub(super) location: String,
     pub(super) body: String,
 }
 
@@ -51,6 +53,9 @@ impl Connection {
             .headers
             .get("connection")
             .is_some_and(|value| value == "close");
+        let location = head.headers.get("location");
+        let location = location.and_then(|value| value.to_str().ok());
+        let location = location.unwrap_or_default().to_owned();
         let body = body
             .collect()
             .await
@@ -59,6 +64,7 @@ impl Connection {
         Ok(Answer {
             status: head.status,
             closes,
+            location,
             body: String::from_utf8_lossy(&body).into_owned(),
         })
     }

@@ -25,15 +25,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::args::TestArgs;
+use crate::args::{MeasureArgs, TestArgs};
 use crate::home::Home;
 use crate::process::say;
-use control_plane::{bad_input, life, live_traffic, tenancy};
+use control_plane::{bad_input, kinds, life, live_traffic, long, propagation, tenancy};
 use runner::{Ours, Runner};
 use scope::{Images, Scope};
 
-/// How long a test may take on a busy machine.
+/// How long a test may take on a busy machine, and how long one of those that take minutes.
 const PATIENCE: Duration = Duration::from_mins(5);
+const LONG_PATIENCE: Duration = Duration::from_mins(30);
 
 /// What a test has to have.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -90,6 +91,11 @@ const TESTS: &[Test] = tests! {
     Ours failures::traffic_goes_on_without_the_api_server,
     Controller life::routes_services_and_pods_change_and_go,
     Controller life::a_gateway_changes_and_goes,
+    Controller kinds::routes_of_each_kind_come_and_go,
+    Controller kinds::certificates_and_listener_sets_come_and_go,
+    Controller kinds::policies_and_backends_come_and_go,
+    Controller kinds::grants_and_labels_open_namespaces,
+    Controller kinds::classes_and_parameters_come_and_go,
     Controller live_traffic::the_controller_is_killed,
     Controller live_traffic::another_replica_becomes_the_leader,
     Controller live_traffic::the_api_server_is_away,
@@ -109,9 +115,19 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::namespaces_that_are_not_selected_do_not_exist,
 };
 
+/// Those that take minutes each.
+const LONG_TESTS: &[Test] = tests! {
+    Controller long::the_api_server_is_away_for_minutes,
+    Controller long::the_network_is_cut_for_minutes,
+    Controller long::routes_change_a_thousand_times,
+    Controller long::the_certificate_authority_is_replaced,
+    Controller long::ten_thousand_broken_routes_disturb_nobody,
+};
+
 /// Runs the tests whose names contain the filter.
 pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> {
-    let chosen: Vec<&Test> = TESTS
+    let tests = if args.long { LONG_TESTS } else { TESTS };
+    let chosen: Vec<&Test> = tests
         .iter()
         .filter(|test| test.name.contains(&args.filter))
         .collect();
@@ -143,6 +159,28 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
+    })
+}
+
+/// Measures how long changes of routes take to serve.
+pub(crate) fn measure(home: &Home, name: &str, args: &MeasureArgs) -> Result<()> {
+    let plan = propagation::Plan {
+        routes: args.routes.clone(),
+        samples: args.samples,
+        churn: args.churn,
+    };
+    let ours = Ours {
+        home,
+        name,
+        keep: args.keep,
+        with_controller: true,
+    };
+    ours.run(|runner| {
+        runner.in_namespace(true, async |scope| {
+            let measured = propagation::measure(scope, &plan).await;
+            measured.and(scope.close().await)
+        })?;
+        runner.remove_control_plane()
     })
 }
 

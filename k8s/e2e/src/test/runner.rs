@@ -10,7 +10,7 @@ use tokio::task::LocalSet;
 
 use super::control_plane::{ControlPlane, gateway_api_crds};
 use super::scope::{Images, Scope};
-use super::{Needs, PATIENCE, Test, diagnosis};
+use super::{LONG_PATIENCE, Needs, PATIENCE, Test, diagnosis};
 use crate::cluster::Cluster;
 use crate::home::Home;
 use crate::process::say;
@@ -172,9 +172,11 @@ impl Runner {
 
 /// Runs one test in its namespace. A failure comes with what the cluster says.
 async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
-    let result = match tokio::time::timeout(PATIENCE, (test.run)(scope)).await {
+    let is_long = test.name.starts_with("long::");
+    let patience = if is_long { LONG_PATIENCE } else { PATIENCE };
+    let result = match tokio::time::timeout(patience, (test.run)(scope)).await {
         Ok(result) => result,
-        Err(_) => Err(anyhow!("it took longer than {} s", PATIENCE.as_secs())),
+        Err(_) => Err(anyhow!("it took longer than {} s", patience.as_secs())),
     };
     let result = match result {
         Ok(()) => Ok(()),

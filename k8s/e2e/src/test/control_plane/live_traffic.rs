@@ -27,7 +27,10 @@ const CLIENTS: usize = 8;
 const ANSWERS: usize = 40 * CLIENTS;
 
 /// Lets something happen under load, and waits for more answers after it.
-async fn undisturbed<T>(site: &Site<'_>, happens: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
+pub(super) async fn undisturbed<T>(
+    site: &Site<'_>,
+    happens: impl AsyncFnOnce() -> Result<T>,
+) -> Result<T> {
     let load = Load::start(site.address, CLIENTS);
     load.until_answers(ANSWERS).await?;
     let happened = happens().await;
@@ -46,7 +49,7 @@ async fn undisturbed<T>(site: &Site<'_>, happens: impl AsyncFnOnce() -> Result<T
 }
 
 /// A site of two proxies and two backends, on different nodes where the scheduler can.
-async fn redundant(scope: &Scope) -> Result<Site<'_>> {
+pub(super) async fn redundant(scope: &Scope) -> Result<Site<'_>> {
     let parameters = json!({
         "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
         "metadata": {"name": "edge"}, "spec": {"replicas": 2},
@@ -62,14 +65,14 @@ async fn redundant(scope: &Scope) -> Result<Site<'_>> {
     Ok(site)
 }
 
-async fn rolled_out(scope: &Scope, deployment: &str) -> Result<()> {
+pub(super) async fn rolled_out(scope: &Scope, deployment: &str) -> Result<()> {
     let deployment = format!("deployment/{deployment}");
     let words = ["rollout", "status", &deployment, "--timeout=100s"];
     scope.kubectl(&words, "").await.map(drop)
 }
 
 /// Changes the route, and waits until the change serves: the control plane works.
-async fn follows_changes(site: &Site<'_>, path: &str) -> Result<()> {
+pub(super) async fn follows_changes(site: &Site<'_>, path: &str) -> Result<()> {
     let mut more = route("HTTPRoute", 80, "echo");
     more["metadata"]["name"] = json!("more");
     more["spec"]["rules"][0]["matches"] = json!([{"path": {"value": path}}]);

@@ -1,13 +1,16 @@
 //! The controller on a cluster, as `k8s/install` tells to install it: once for all tests that need it.
 //!
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
-//! are grouped by subject: `life` (what becomes of each kind of object that changes or goes), `live_traffic`
-//! (what clients notice of failures and changes), `tenancy` (proxies that are not what they say),
-//! `bad_input`.
+//! are grouped by subject: `life` and `kinds` (what becomes of each kind of object that changes or goes),
+//! `live_traffic` (what clients notice of failures and changes), `tenancy` (proxies that are not what they
+//! say), `bad_input`; `long` are those that take minutes. `propagation` measures.
 
 pub(super) mod bad_input;
+pub(super) mod kinds;
 pub(super) mod life;
 pub(super) mod live_traffic;
+pub(super) mod long;
+pub(super) mod propagation;
 mod proxy;
 mod site;
 pub(super) mod tenancy;
@@ -44,7 +47,15 @@ impl ControlPlane {
     /// Installs the CRDs and the controller, and waits until it is ready.
     pub(super) async fn install(scope: &Scope, crds: &Path) -> Result<Self> {
         let namespaces: Api<Namespace> = Api::all(scope.client.clone());
-        let was_there = namespaces.get_opt(NAMESPACE).await?.is_some();
+        let found = namespaces.get_opt(NAMESPACE).await?;
+        let is_ending = found
+            .as_ref()
+            .is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+        if is_ending {
+            // Of the run before.
+            scope.gone("Namespace", NAMESPACE).await?;
+        }
+        let was_there = found.is_some() && !is_ending;
         let own = home::repository().join("k8s/crds");
         let (crds, own) = (crds.to_string_lossy(), own.to_string_lossy());
         let apply = ["apply", "--server-side", "-f", &crds, "-f", &own];

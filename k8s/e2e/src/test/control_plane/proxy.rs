@@ -41,6 +41,14 @@ pub(super) struct Proxy {
 impl Door {
     /// Opens it. `scope` has a Gateway `edge`, whose proxies know whom to trust.
     pub(super) async fn open(scope: &Scope) -> Result<Self> {
+        let trusted = scope.object("ConfigMap", "edge").await?;
+        let trusted = trusted.context("a ConfigMap")?;
+        let trusted = trusted["data"]["ca.crt"].as_str();
+        Self::trusting(scope, trusted.context("authorities")?).await
+    }
+
+    /// Opens it for proxies that trust these authorities (PEM).
+    pub(super) async fn trusting(scope: &Scope, authorities: &str) -> Result<Self> {
         let services: Api<Service> = scope.within(NAMESPACE).api();
         let spec = services.get("controller").await?.spec.context("a spec")?;
         let ip = spec.cluster_ip.context("an address")?;
@@ -58,12 +66,7 @@ impl Door {
             }
         });
         let folder = tempfile::tempdir()?;
-        let trusted = scope
-            .object("ConfigMap", "edge")
-            .await?
-            .context("a ConfigMap")?;
-        let trusted = trusted["data"]["ca.crt"].as_str().context("authorities")?;
-        std::fs::write(folder.path().join("ca"), trusted)?;
+        std::fs::write(folder.path().join("ca"), authorities)?;
         Ok(Self {
             controller,
             local,

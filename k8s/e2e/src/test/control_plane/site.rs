@@ -74,7 +74,10 @@ pub(super) async fn until(
     let found = scope
         .until(&what, async || {
             let answer = ask(address, host, path).await;
-            last = format!("{answer:?}");
+            last = match &answer {
+                Ok(answer) => format!("{answer:?}"),
+                Err(error) => format!("{error:#}"),
+            };
             Ok(answer.ok().filter(|it| it.status == status))
         })
         .await;

@@ -80,8 +80,8 @@ async fn apart(scope: &Scope, other: &Scope) -> Result<()> {
         ("the other's token", &others, &node),
         ("the other's name", &own, &other_node),
     ] {
-        refused(door.connect(token, node).await, "its own Gateway")
-            .with_context(|| who.to_owned())?;
+        let refused = refused(door.connect(token, node).await, "its own Gateway").await;
+        refused.with_context(|| who.to_owned())?;
     }
     tokens_that_are_not_the_proxys(scope, &door, &pod).await
 }
@@ -94,12 +94,12 @@ async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -
         "a token of an account that the pod does not have"
     );
     let for_others = token(scope, "edge", "another", Some(pod)).await?;
-    refused(door.connect(&for_others, &node).await, "audience")?;
+    refused(door.connect(&for_others, &node).await, "audience").await?;
     let unbound = token(scope, "edge", AUDIENCE, None).await?;
-    refused(door.connect(&unbound, &node).await, "bound to no pod")?;
+    refused(door.connect(&unbound, &node).await, "bound to no pod").await?;
     let own = token(scope, "edge", AUDIENCE, Some(pod)).await?;
     let thief = format!("{}/edge/thief", scope.namespace);
-    refused(door.connect(&own, &thief).await, "each pod's own token")?;
+    refused(door.connect(&own, &thief).await, "each pod's own token").await?;
 
     // A token that was stolen is worth nothing once its pod is gone. Not one that was reviewed already.
     let stolen = token(scope, "edge", AUDIENCE, Some(pod)).await?;
@@ -108,20 +108,29 @@ async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -
         .delete(pod, &DeleteParams::default().grace_period(0))
         .await?;
     scope.gone("Pod", pod).await?;
-    refused(
-        door.connect(&stolen, &node).await,
-        "does not accept the token",
-    )
+    let result = door.connect(&stolen, &node).await;
+    refused(result, "does not accept the token").await
 }
 
-fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()> {
-    match result {
-        Ok(_) => bail!("it is served"),
-        Err(ConnectError::Refused(
-            why @ (StreamError::Unauthenticated(_) | StreamError::Forbidden(_)),
-        )) if why.to_string().contains(words) => Ok(()),
-        Err(error) => bail!("it is told `{error}`, and not `{words}`"),
-    }
+/// Where the token alone does not tell, the stream begins, and ends before anything is sent.
+async fn refused(result: Result<Proxy, ConnectError>, words: &str) -> Result<()> {
+    let why = match result {
+        Ok(mut proxy) => match proxy.stream.next().await {
+            Ok(_) => bail!("it is served"),
+            Err(error) => error,
+        },
+        Err(ConnectError::Refused(why)) => why,
+        Err(error) => bail!("it is not refused, but: {error}"),
+    };
+    let is_denied = matches!(
+        why,
+        StreamError::Unauthenticated(_) | StreamError::Forbidden(_)
+    );
+    ensure!(
+        is_denied && why.to_string().contains(words),
+        "it is told `{why}`, and not `{words}`"
+    );
+    Ok(())
 }
 
 pub(in crate::test) async fn hostile_proxies_are_bounded(scope: &Scope) -> Result<()> {

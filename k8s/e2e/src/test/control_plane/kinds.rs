@@ -1,0 +1,300 @@
+//! Every kind of object that a Gateway's traffic depends on, beside those of `life`: made, changed and
+//! deleted, as a client sees it.
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::StatusCode;
+use rustls::pki_types::CertificateDer;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::site::{HOST, Site, backend, until};
+use crate::test::manifests::{Speech, gateway, listener, route};
+use crate::test::objects::says;
+use crate::test::scope::Scope;
+use crate::test::tls;
+
+/// An object of Gateway API.
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+/// An object of ours.
+fn own(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "gateway-system.io/v1alpha1", "kind": kind, "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+pub(in crate::test) async fn routes_of_each_kind_come_and_go(scope: &Scope) -> Result<()> {
+    let listeners = [
+        listener(80, "HTTP"),
+        listener(8080, "HTTP"),
+        listener(7000, "TCP"),
+        listener(7001, "UDP"),
+        json!({"name": "port-7443", "port": 7443, "protocol": "TLS", "tls": {"mode": "Passthrough"}}),
+    ];
+    let site = Site::open_with(scope, gateway(&listeners), 1).await?;
+    for (kind, speech, port) in [
+        ("GRPCRoute", Speech::Grpc, 8080),
+        ("TCPRoute", Speech::Tcp, 7000),
+        ("UDPRoute", Speech::Udp, 7001),
+        ("TLSRoute", Speech::Tcp, 7443),
+    ] {
+        let name = kind.to_lowercase();
+        let mut objects = backend(scope, &name, speech, 1);
+        let mut made = route(kind, port, &name);
+        if kind == "TLSRoute" {
+            made["spec"]["hostnames"] = json!(["other.example.com"]);
+        }
+        objects.push(made.clone());
+        scope.apply(&objects).await?;
+        let named = format!("{name}-{port}");
+        let accepted = says("Accepted", "True", "Accepted");
+        scope.condition(kind, &named, accepted).await?;
+        attached(scope, port, 1).await?;
+        made["spec"]["rules"][0]["backendRefs"][0]["name"] = json!("missing");
+        scope.apply(&[made]).await?;
+        let missing = says("ResolvedRefs", "False", "BackendNotFound");
+        scope.condition(kind, &named, missing).await?;
+        scope.delete(kind, &named).await?;
+        attached(scope, port, 0).await?;
+    }
+    site.until(HOST, "/", StatusCode::OK).await.map(drop)
+}
+
+/// Waits until so many routes are attached to a listener of `edge`.
+async fn attached(scope: &Scope, port: u16, routes: u64) -> Result<()> {
+    scope
+        .until(&format!("{routes} routes at port {port}"), async || {
+            let edge = scope.object("Gateway", "edge").await?.unwrap_or_default();
+            let listeners = edge["status"]["listeners"].as_array().into_iter().flatten();
+            let mut found = listeners.filter(|it| it["name"] == format!("port-{port}"));
+            let count = found.next().and_then(|it| it["attachedRoutes"].as_u64());
+            Ok((count == Some(routes)).then_some(()))
+        })
+        .await
+}
+
+pub(in crate::test) async fn certificates_and_listener_sets_come_and_go(
+    scope: &Scope,
+) -> Result<()> {
+    let mut edge = gateway(&[listener(80, "HTTP")]);
+    edge["spec"]["allowedListeners"] = json!({"namespaces": {"from": "Same"}});
+    let site = Site::open_with(scope, edge, 1).await?;
+    let set = |port: u16| {
+        object(
+            "ListenerSet",
+            "more",
+            &json!({
+                "parentRef": {"name": "edge"},
+                "listeners": [{"name": "https", "port": port, "protocol": "HTTPS",
+                               "tls": {"certificateRefs": [{"name": "shop"}]}}],
+            }),
+        )
+    };
+    let mut secure = route("HTTPRoute", 80, "echo");
+    secure["metadata"]["name"] = json!("secure");
+    secure["spec"]["parentRefs"] = json!([{"kind": "ListenerSet", "name": "more"}]);
+    let (first, trusted) = tls::certificate(HOST)?;
+    scope.apply(&[first, set(443), secure]).await?;
+    served_over_tls(&site, 443, &trusted).await?;
+
+    let (second, trusted) = tls::certificate(HOST)?;
+    scope.apply(&[second]).await?;
+    served_over_tls(&site, 443, &trusted).await?;
+
+    scope.apply(&[set(8443)]).await?;
+    served_over_tls(&site, 8443, &trusted).await?;
+
+    scope.delete("Secret", "shop").await?;
+    let missing = says("ResolvedRefs", "False", "InvalidCertificateRef");
+    scope.condition("ListenerSet", "more", missing).await?;
+    scope.delete("ListenerSet", "more").await?;
+    site.until(HOST, "/", StatusCode::OK).await.map(drop)
+}
+
+/// Waits until a port serves with this certificate.
+async fn served_over_tls(
+    site: &Site<'_>,
+    port: u16,
+    trusted: &CertificateDer<'static>,
+) -> Result<()> {
+    let mut address = site.address;
+    address.set_port(port);
+    site.scope
+        .until(&format!("the certificate at port {port}"), async || {
+            let served = async {
+                let stream = TcpStream::connect(address).await?;
+                let stream = tls::client(Box::new(stream), HOST, trusted.clone()).await?;
+                crate::test::http::get(stream, HOST, "/").await
+            };
+            let served = tokio::time::timeout(std::time::Duration::from_secs(2), served).await;
+            Ok(served.ok().and_then(Result::ok).map(drop))
+        })
+        .await
+}
+
+pub(in crate::test) async fn policies_and_backends_come_and_go(scope: &Scope) -> Result<()> {
+    let site = Site::open(scope).await?;
+    let keys = json!({"keys": [{"kty": "oct", "k": "AAAA"}]}).to_string();
+    let policy = |mode: &str| {
+        own(
+            "TrafficPolicy",
+            "jwt",
+            &json!({
+                "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "echo-80"}],
+                "jwt": {"mode": mode, "providers": [
+                    {"name": "a", "issuer": "https://issuer.example", "jwks": {"inline": keys}}]},
+            }),
+        )
+    };
+    scope.apply(&[policy("Strict")]).await?;
+    site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
+    scope.apply(&[policy("Optional")]).await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+    scope.apply(&[policy("Strict")]).await?;
+    site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
+    scope.delete("TrafficPolicy", "jwt").await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+
+    let addresses = |host: &str, port: u16| {
+        own(
+            "Backend",
+            "static",
+            &json!({"addresses": [{"host": host, "port": port}]}),
+        )
+    };
+    let service = scope
+        .object("Service", "echo")
+        .await?
+        .context("a Service")?;
+    let ip = service["spec"]["clusterIP"]
+        .as_str()
+        .context("an address")?;
+    let mut to_backend = route("HTTPRoute", 80, "echo");
+    to_backend["spec"]["rules"][0]["backendRefs"] =
+        json!([{"group": "gateway-system.io", "kind": "Backend", "name": "static"}]);
+    scope.apply(&[addresses(ip, 80), to_backend]).await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+    // Nobody is there.
+    scope.apply(&[addresses("127.0.0.1", 9)]).await?;
+    site.until(HOST, "/", StatusCode::SERVICE_UNAVAILABLE)
+        .await?;
+    scope.delete("Backend", "static").await?;
+    site.until(HOST, "/", StatusCode::INTERNAL_SERVER_ERROR)
+        .await
+        .map(drop)
+}
+
+pub(in crate::test) async fn grants_and_labels_open_namespaces(scope: &Scope) -> Result<()> {
+    let other = scope.another().await?;
+    let shown = across(scope, &other).await;
+    other.close().await?;
+    shown
+}
+
+async fn across(scope: &Scope, other: &Scope) -> Result<()> {
+    let mut edge = gateway(&[listener(80, "HTTP")]);
+    edge["spec"]["listeners"][0]["allowedRoutes"] =
+        json!({"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "shop"}}}});
+    let label = |value: &str| format!("team{value}");
+    let namespace = scope.namespace.clone();
+    scope
+        .kubectl(&["label", "namespace", &namespace, "team=shop"], "")
+        .await?;
+    let site = Site::open_with(scope, edge, 1).await?;
+    let mut elsewhere = route("HTTPRoute", 80, "echo");
+    elsewhere["spec"]["hostnames"] = json!(["elsewhere.example.com"]);
+    elsewhere["spec"]["parentRefs"][0]["namespace"] = json!(scope.namespace);
+    elsewhere["spec"]["rules"][0]["backendRefs"][0]["namespace"] = json!(scope.namespace);
+    other.apply(&[elsewhere]).await?;
+    let from = ("elsewhere.example.com", "/");
+    let see = async |status| until(scope, site.address, from, status).await.map(drop);
+    let refused = says("Accepted", "False", "NotAllowedByListeners");
+    other.condition("HTTPRoute", "echo-80", refused).await?;
+
+    other
+        .kubectl(
+            &["label", "namespace", &other.namespace, &label("=shop")],
+            "",
+        )
+        .await?;
+    see(StatusCode::INTERNAL_SERVER_ERROR).await?;
+    let grant = |kind: &str| {
+        object(
+            "ReferenceGrant",
+            "from-elsewhere",
+            &json!({
+                "from": [{"group": "gateway.networking.k8s.io", "kind": kind, "namespace": other.namespace}],
+                "to": [{"group": "", "kind": "Service"}],
+            }),
+        )
+    };
+    scope.apply(&[grant("HTTPRoute")]).await?;
+    see(StatusCode::OK).await?;
+    scope.apply(&[grant("GRPCRoute")]).await?;
+    see(StatusCode::INTERNAL_SERVER_ERROR).await?;
+    scope.apply(&[grant("HTTPRoute")]).await?;
+    see(StatusCode::OK).await?;
+    scope.delete("ReferenceGrant", "from-elsewhere").await?;
+    see(StatusCode::INTERNAL_SERVER_ERROR).await?;
+    other
+        .kubectl(&["label", "namespace", &other.namespace, &label("-")], "")
+        .await?;
+    // By the route of everything, in the Gateway's own namespace.
+    see(StatusCode::OK).await
+}
+
+pub(in crate::test) async fn classes_and_parameters_come_and_go(scope: &Scope) -> Result<()> {
+    let class = format!("class-of-{}", scope.namespace);
+    let made = object(
+        "GatewayClass",
+        &class,
+        &json!({
+            "controllerName": "gateway-system.io/controller",
+            "parametersRef": {"group": "gateway-system.io", "kind": "GatewayParameters",
+                              "name": "all", "namespace": scope.namespace},
+        }),
+    );
+    let mut edge = gateway(&[listener(80, "HTTP")]);
+    edge["spec"]["gatewayClassName"] = json!(class);
+    scope.apply(&[made, edge.clone()]).await?;
+    let refused = says("Accepted", "False", "InvalidParameters");
+    let message = scope.condition("GatewayClass", &class, refused).await?;
+    ensure!(
+        message.contains("does not exist: create it"),
+        "it says {message}"
+    );
+
+    let replicas = |count: u32| own("GatewayParameters", "all", &json!({"replicas": count}));
+    scope.apply(&[replicas(1)]).await?;
+    let accepted = says("Accepted", "True", "Accepted");
+    scope.condition("GatewayClass", &class, accepted).await?;
+    Site::open_with(scope, edge.clone(), 1).await?;
+    scope.apply(&[replicas(2)]).await?;
+    scope
+        .until("two proxies", async || {
+            let deployment = scope
+                .object("Deployment", "edge")
+                .await?
+                .unwrap_or_default();
+            Ok((deployment["spec"]["replicas"] == 2).then_some(()))
+        })
+        .await?;
+
+    // Another controller's, which has nothing to do with it.
+    edge["spec"]["gatewayClassName"] = json!("somebody-elses");
+    scope.apply(&[edge]).await?;
+    for kind in ["Deployment", "Service", "ServiceAccount", "ConfigMap"] {
+        scope.gone(kind, "edge").await?;
+    }
+    ensure!(
+        scope.object("Gateway", "edge").await?.is_some(),
+        "the Gateway is the user's"
+    );
+    scope.delete("GatewayClass", &class).await
+}

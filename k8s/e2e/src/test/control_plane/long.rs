@@ -1,0 +1,124 @@
+//! What takes minutes: `e2e test --long`. The results are in the crate's README.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::StatusCode;
+use kube::api::PostParams;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::ControlPlane;
+use super::live_traffic::{
+    change_routes, cut_the_network, follows_changes, redundant, rolled_out, undisturbed,
+    without_the_api_server,
+};
+use super::proxy::{AUDIENCE, Door, pods, token};
+use super::site::{HOST, Site};
+use crate::test::manifests::route;
+use crate::test::scope::Scope;
+
+/// As long as a failure of a control plane may take.
+const OUTAGE: Duration = Duration::from_mins(2);
+
+/// Until the next authority signs: it is announced ten minutes before.
+const ROTATION: Duration = Duration::from_mins(13);
+
+/// Routes without a backend.
+const BROKEN: usize = 10_000;
+
+/// How long a change may take while their statuses are written.
+const NEIGHBOUR: Duration = Duration::from_secs(5);
+
+pub(in crate::test) async fn the_api_server_is_away_for_minutes(scope: &Scope) -> Result<()> {
+    without_the_api_server(scope, OUTAGE).await
+}
+
+pub(in crate::test) async fn the_network_is_cut_for_minutes(scope: &Scope) -> Result<()> {
+    cut_the_network(scope, OUTAGE).await
+}
+
+pub(in crate::test) async fn routes_change_a_thousand_times(scope: &Scope) -> Result<()> {
+    change_routes(scope, 1_000).await
+}
+
+pub(in crate::test) async fn the_certificate_authority_is_replaced(scope: &Scope) -> Result<()> {
+    let site = redundant(scope).await?;
+    let secrets = ControlPlane::of(scope).scope.objects("Secret")?;
+    undisturbed(&site, async || {
+        let (certificate, key) = authority()?;
+        let mut secret = secrets.get("controller-xds-ca").await?;
+        secret.data["data"] = Value::Null;
+        secret.data["stringData"] = json!({"tls.crt": certificate, "tls.key": key});
+        secrets
+            .replace("controller-xds-ca", &PostParams::default(), &secret)
+            .await?;
+        let door = Door::trusting(scope, &certificate).await?;
+        let began = Instant::now();
+        loop {
+            let pod = pods(scope, "edge").await?.pop().context("a proxy")?;
+            let token = token(scope, "edge", AUDIENCE, Some(&pod)).await?;
+            let node = format!("{}/edge/{pod}", scope.namespace);
+            if door.connect(&token, &node).await.is_ok() {
+                break;
+            }
+            ensure!(
+                began.elapsed() < ROTATION,
+                "the new authority does not sign"
+            );
+            sleep(Duration::from_secs(10)).await;
+        }
+        // Pods that start now know only what is trusted now.
+        scope
+            .kubectl(&["rollout", "restart", "deployment/edge"], "")
+            .await?;
+        rolled_out(scope, "edge").await?;
+        follows_changes(&site, "/after").await
+    })
+    .await
+}
+
+/// A certificate authority and its key, as a user brings them.
+fn authority() -> Result<(String, String)> {
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::new(Vec::new())?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "of the user");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+pub(in crate::test) async fn ten_thousand_broken_routes_disturb_nobody(
+    scope: &Scope,
+) -> Result<()> {
+    let site = Site::open(scope).await?;
+    let neighbour = scope.another().await?;
+    let shown = async {
+        let neighbour = Site::open(&neighbour).await?;
+        let routes = scope.objects("HTTPRoute")?;
+        let mut slowest = Duration::ZERO;
+        for number in 0..BROKEN {
+            let mut broken = route("HTTPRoute", 80, "missing");
+            broken["metadata"]["name"] = json!(format!("broken-{number}"));
+            broken["spec"]["hostnames"] = json!([format!("h{number}.example.com")]);
+            let broken = serde_json::from_value(broken)?;
+            routes.create(&PostParams::default(), &broken).await?;
+            if number % 1_000 == 999 {
+                let began = Instant::now();
+                follows_changes(&neighbour, &format!("/{number}")).await?;
+                slowest = slowest.max(began.elapsed());
+            }
+        }
+        ensure!(slowest < NEIGHBOUR, "a neighbour's change took {slowest:?}");
+        let last = format!("broken-{}", BROKEN - 1);
+        let missing = crate::test::objects::says("ResolvedRefs", "False", "BackendNotFound");
+        scope.condition("HTTPRoute", &last, missing).await?;
+        site.until(HOST, "/", StatusCode::OK).await.map(drop)
+    };
+    let shown = shown.await;
+    neighbour.close().await?;
+    shown
+}
