@@ -130,6 +130,8 @@ impl Report {
         for policy in &findings.policies {
             report.judge_policy(policy, &targets);
         }
+        // A route with several parents has the same problem with each.
+        report.problems.dedup();
         report.proxies = findings.proxies;
         report
     }
