@@ -12,6 +12,7 @@ mod http;
 mod load;
 mod manifests;
 mod objects;
+mod operator;
 mod platform;
 mod protocols;
 mod runner;
@@ -89,6 +90,7 @@ const TESTS: &[Test] = tests! {
     Ours failures::packets_between_nodes_come_later,
     Ours failures::packets_between_nodes_are_lost,
     Ours failures::traffic_goes_on_without_the_api_server,
+    Controller operator::a_release_serves_from_install_to_uninstall,
     Controller life::routes_services_and_pods_change_and_go,
     Controller life::a_gateway_changes_and_goes,
     Controller kinds::routes_of_each_kind_come_and_go,

@@ -158,6 +158,19 @@ impl Scope {
         self.run("helm", words, input).await
     }
 
+    /// Runs gwctl in the namespace: the one that was built beside this program.
+    pub(super) async fn gwctl(&self, words: &[&str]) -> Result<String> {
+        let own = std::env::current_exe().context("cannot find this program")?;
+        let gwctl = own.with_file_name("gwctl");
+        if !gwctl.is_file() {
+            bail!(
+                "there is no {}: run `cargo build -p gwctl`",
+                gwctl.display()
+            );
+        }
+        self.run(&gwctl.to_string_lossy(), words, "").await
+    }
+
     async fn run(&self, program: &str, words: &[&str], input: &str) -> Result<String> {
         let mut command = match &self.cluster {
             Some(cluster) => cluster.command(&[program]),
