@@ -1,5 +1,7 @@
 //! A translator tells what a batch of events changed, and nothing else.
 
+use std::fmt::Write as _;
+
 use jiff::Timestamp;
 use translate::admit::{Source, admit};
 use translate::status::{ConditionStatus, Status};
@@ -69,7 +71,8 @@ fn a_route_with_too_many_rules_at_too_many_listeners_is_refused() {
     );
     let mut parents = vec!["{name: gw}".to_owned()];
     for set in 1..5 {
-        site += &format!(
+        let _ = write!(
+            site,
             "---\n{{apiVersion: gateway.networking.k8s.io/v1, kind: ListenerSet, metadata: {{name: \
              s{set}}}, spec: {{parentRef: {{name: gw}}, listeners: [{}]}}}}\n",
             listeners(&format!("s{set}"), 1000 + 100 * set)

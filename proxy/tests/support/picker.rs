@@ -333,7 +333,7 @@ fn react(
                 panic!("no text: {served:?}");
             };
             shared.note(number, |asked| {
-                asked.served = Some((status, served.clone()))
+                asked.served = Some((status, served.clone()));
             });
             // As the pickers of the conformance suite do: everything is set again.
             let mut set: Vec<_> = ["x-served-by"].map(|name| set(name, served)).into();

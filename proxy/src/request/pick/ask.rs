@@ -64,7 +64,7 @@ pub(super) async fn ask<'a>(
     exchange.shard.counters.picks.took.observe(took);
     let picked = answered
         .and_then(|(verdict, call)| conclude(drawn.cluster, verdict, call, body.as_deref()));
-    exchange.settle(picker, picked, body, took)
+    exchange.settle(picker, picked, body.as_deref(), took)
 }
 
 /// What a picker is asked.
@@ -197,7 +197,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         picker: &Picker,
         asked: Result<Asked<'a>, PickError>,
-        body: Option<Vec<u8>>,
+        body: Option<&[u8]>,
         took: Duration,
     ) -> Result<Asked<'a>, Failure> {
         let result = match (&asked, picker.failure_mode) {
@@ -226,7 +226,7 @@ impl<'a> Exchange<'a> {
                 tracing::debug!(picker = %name, %error, ?result, "an endpoint picker failed");
                 match picker.failure_mode {
                     PickerFailureMode::FailOpen => {
-                        let body = body.as_deref().map(Buffer::holding);
+                        let body = body.map(Buffer::holding);
                         Ok(Asked::Picked(Picked::any(body)))
                     }
                     PickerFailureMode::FailClose => {

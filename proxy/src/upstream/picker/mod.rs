@@ -28,6 +28,10 @@ pub(crate) use self::telling::{request_body, request_head};
 pub(crate) use self::verdict::{TooLarge, Verdict};
 
 /// What came of a question to a picker.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each request, and at once taken apart: a box would cost an allocation"
+)]
 pub(crate) enum Asked<'a> {
     /// The request goes on like this.
     Picked(Picked<'a>),
