@@ -14,6 +14,7 @@ use translate::admit::UnknownFields;
 use xds::model::GatewayDuration;
 
 use crate::complete;
+use crate::idp::args::IdpArgs;
 use crate::resource::Resource;
 use crate::server::Server;
 
@@ -164,6 +165,8 @@ pub(crate) enum Command {
     Page(PageArgs),
     /// Validate configuration files; needs neither a gateway nor a cluster
     Check(CheckArgs),
+    /// Set up a Keycloak to test token validation with
+    Idp(IdpArgs),
     /// Show the versions of gwctl and, where one is named, of the gateway
     Version(VersionArgs),
     /// Print a shell completion script

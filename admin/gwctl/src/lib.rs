@@ -14,6 +14,7 @@ mod config;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
+mod idp;
 mod log;
 mod memory;
 mod output;
@@ -60,6 +61,9 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
+    if let Command::Idp(command) = &cli.command {
+        return idp::run(command, &cli.source, &mut out);
+    }
     let source = Source::new(&cli.source)?;
     match cli.command {
         Command::Status(command) => return status::run(&command, &source, &mut out),
@@ -70,6 +74,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Profile(command) => profile::run(&command, &source, &mut out)?,
         Command::Tasks(command) => tasks::run(&command, &source, &mut out)?,
         Command::Memory(command) => memory::run(&command, &source, &mut out)?,
+        Command::Idp(_) => unreachable!("it was run above"),
         Command::Page(command) => page::run(&command, &source, &mut out)?,
         Command::Version(command) => version::run(&command, &source, &mut out)?,
         Command::Completion { shell } => complete::write_script(shell, &mut out)?,

@@ -1,4 +1,4 @@
-//! TLS to a listener, with curl's options for trust: `--cacert` and `-k`.
+//! TLS to a listener or an identity provider, with curl's options for trust: `--cacert` and `-k`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,9 +13,28 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::args::TraceArgs;
 use crate::files::{self, FILE_BYTES};
 use crate::server::Stream;
+
+/// Whose certificates are accepted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Trust<'a> {
+    /// Those that the system's trust store vouches for, or the CA certificates of a PEM file.
+    Verified(Option<&'a Path>),
+    /// All of them.
+    Any,
+}
+
+impl<'a> Trust<'a> {
+    /// As curl's options say.
+    pub(crate) fn new(cacert: Option<&'a Path>, insecure: bool) -> Self {
+        if insecure {
+            Self::Any
+        } else {
+            Self::Verified(cacert)
+        }
+    }
+}
 
 /// TLS client configuration for one server name.
 pub(crate) struct Tls {
@@ -28,21 +47,24 @@ impl Tls {
     ///
     /// # Errors
     /// There are no CA certificates, or the host is not a valid server name.
-    pub(crate) fn new(host: &str, args: &TraceArgs, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(host: &str, trust: Trust<'_>, timeout: Duration) -> Result<Self> {
         let name = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(name.to_owned());
         let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;
         let builder = ClientConfig::builder_with_provider(provider as Arc<CryptoProvider>)
             .with_safe_default_protocol_versions()?;
-        let mut config = if args.insecure {
-            let verifier = Arc::new(AcceptAny(algorithms));
-            let builder = builder.dangerous();
-            let builder = builder.with_custom_certificate_verifier(verifier);
-            builder.with_no_client_auth()
-        } else {
-            let roots = roots(args.cacert.as_deref(), timeout)?;
-            builder.with_root_certificates(roots).with_no_client_auth()
+        let mut config = match trust {
+            Trust::Any => {
+                let verifier = Arc::new(AcceptAny(algorithms));
+                let builder = builder.dangerous();
+                let builder = builder.with_custom_certificate_verifier(verifier);
+                builder.with_no_client_auth()
+            }
+            Trust::Verified(cacert) => {
+                let roots = roots(cacert, timeout)?;
+                builder.with_root_certificates(roots).with_no_client_auth()
+            }
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {

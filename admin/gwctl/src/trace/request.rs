@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use crate::args::TraceArgs;
 use crate::client::Client;
 use crate::server::{Server, Stream};
-use crate::tls::Tls;
+use crate::tls::{Tls, Trust};
 
 /// A request to a listener, identified by its `x-request-id`.
 pub(crate) struct TracedRequest {
@@ -45,7 +45,8 @@ impl TracedRequest {
         let tls = match url.scheme_str() {
             Some("https") => {
                 let host = url.host().unwrap_or_default();
-                Some(Tls::new(host, args, client.timeout())?)
+                let trust = Trust::new(args.cacert.as_deref(), args.insecure);
+                Some(Tls::new(host, trust, client.timeout())?)
             }
             _ => None,
         };

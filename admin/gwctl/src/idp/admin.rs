@@ -1,0 +1,181 @@
+//! The session of an administrator: its token is fetched when it is needed, and again where the
+//! provider says that it is stale.
+
+use std::cell::RefCell;
+
+use anyhow::Result;
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::args::ProviderArgs;
+use super::failure::{Purpose, refused, unreadable};
+use super::password::Secret;
+use super::provider::{Answer, Bearer, Body, Call, Provider, REALM};
+
+/// An administrator at a provider.
+pub(super) struct Admin {
+    provider: Provider,
+    client: String,
+    user: String,
+    password: Secret,
+    token: RefCell<Option<Secret>>,
+}
+
+/// The answer of the token endpoint.
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+}
+
+impl Admin {
+    /// Of a command line; nothing is sent yet.
+    pub(super) fn new(provider: Provider, args: &ProviderArgs, password: Secret) -> Self {
+        Self {
+            provider,
+            client: args.admin_client.clone(),
+            user: args.admin_user.clone(),
+            password,
+            token: RefCell::default(),
+        }
+    }
+
+    pub(super) fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    /// Reads JSON; `what` says what for, in error messages.
+    ///
+    /// # Errors
+    /// The provider refuses, or returns something else.
+    pub(super) async fn read<T: DeserializeOwned>(&self, what: &str, path: &str) -> Result<T> {
+        let answer = self.call(Method::GET, path, Body::Nothing).await?;
+        self.parse(what, &self.expect(what, answer)?)
+    }
+
+    /// Creates an object.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub(super) async fn create(&self, what: &str, path: &str, body: &Value) -> Result<Answer> {
+        let answer = self.call(Method::POST, path, Body::Json(body)).await?;
+        self.expect(what, answer)
+    }
+
+    /// Creates an object and reads what the provider returns of it.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub(super) async fn create_and_read<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<T> {
+        let answer = self.create(what, path, body).await?;
+        self.parse(what, &answer)
+    }
+
+    /// Updates an object.
+    ///
+    /// # Errors
+    /// As of [`Self::read`].
+    pub(super) async fn update(&self, what: &str, path: &str, body: &Value) -> Result<()> {
+        let answer = self.call(Method::PUT, path, Body::Json(body)).await?;
+        self.expect(what, answer).map(drop)
+    }
+
+    /// Deletes an object; false where there is none.
+    ///
+    /// # Errors
+    /// The provider refuses.
+    pub(super) async fn delete(&self, what: &str, path: &str) -> Result<bool> {
+        let answer = self.call(Method::DELETE, path, Body::Nothing).await?;
+        if answer.status == StatusCode::NOT_FOUND {
+            return Ok(false);
+        }
+        self.expect(what, answer).map(|_| true)
+    }
+
+    /// Sends a call. One that is refused with 401 is repeated once, with a new token.
+    async fn call(&self, method: Method, path: &str, body: Body<'_>) -> Result<Answer> {
+        let known = self.token.borrow().clone();
+        let is_known = known.is_some();
+        let token = match known {
+            Some(token) => token,
+            None => self.sign_in().await?,
+        };
+        let send = async |token: &Secret| {
+            let scheme = "Bearer";
+            let call = Call {
+                method: method.clone(),
+                path,
+                bearer: Some(Bearer { scheme, token }),
+                body,
+            };
+            self.provider.send(&call).await
+        };
+        let answer = send(&token).await?;
+        // Also of a token that is new: a provider that was restarted may know it a moment later.
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let why = if is_known { "is stale" } else { "was refused" };
+        eprintln!("the administrator's token {why}: signing in again");
+        send(&self.sign_in().await?).await
+    }
+
+    async fn sign_in(&self) -> Result<Secret> {
+        let fields = [
+            ("client_id", self.client.as_str()),
+            ("username", &self.user),
+            ("password", self.password.reveal()),
+            ("grant_type", "password"),
+        ];
+        let token = grant(&self.provider, Purpose::SignIn, &fields).await?;
+        self.token.replace(Some(token.clone()));
+        Ok(token)
+    }
+
+    fn expect(&self, what: &str, answer: Answer) -> Result<Answer> {
+        if answer.status.is_success() {
+            return Ok(answer);
+        }
+        let url = &self.provider.url;
+        Err(refused(Purpose::Administration, what, url, &answer))
+    }
+
+    fn parse<T: DeserializeOwned>(&self, what: &str, answer: &Answer) -> Result<T> {
+        let parsed = serde_json::from_slice(&answer.body);
+        parsed.map_err(|_| unreadable(what, &self.provider.url, answer))
+    }
+}
+
+/// Asks the token endpoint for an access token.
+///
+/// # Errors
+/// The provider refuses, or returns something else.
+pub(super) async fn grant(
+    provider: &Provider,
+    purpose: Purpose,
+    fields: &[(&str, &str)],
+) -> Result<Secret> {
+    let what = match purpose {
+        Purpose::SignIn => "sign in as administrator",
+        _ => "get a token",
+    };
+    let call = Call {
+        method: Method::POST,
+        path: &format!("{REALM}/protocol/openid-connect/token"),
+        bearer: None,
+        body: Body::Form(fields),
+    };
+    let answer = provider.send(&call).await?;
+    if !answer.status.is_success() {
+        return Err(refused(purpose, what, &provider.url, &answer));
+    }
+    let granted = serde_json::from_slice::<Granted>(&answer.body);
+    let granted = granted.map_err(|_| unreadable(what, &provider.url, &answer))?;
+    Ok(Secret::new(granted.access_token))
+}

@@ -1,0 +1,145 @@
+//! The command line of `gwctl idp`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::provider::ProviderUrl;
+
+/// `gwctl idp`.
+#[derive(Debug, Args)]
+pub(crate) struct IdpArgs {
+    #[command(subcommand)]
+    pub(crate) command: IdpCommand,
+}
+
+/// A subcommand of `gwctl idp`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum IdpCommand {
+    /// Create a client and two test users; changes nothing where they exist
+    Setup(SetupArgs),
+    /// Print an access token of a user
+    Token(TokenArgs),
+    /// Show what is set up
+    Status(StatusArgs),
+    /// Remove all that `setup` created, and put back what it took away
+    Cleanup(CleanupArgs),
+}
+
+/// Where the provider is, and who administers it.
+#[derive(Debug, Args)]
+pub(crate) struct ProviderArgs {
+    /// Base URL of the Keycloak, such as `http://localhost:8080`
+    #[arg(long)]
+    pub(crate) url: ProviderUrl,
+    /// Administrator of the master realm
+    #[arg(long, value_name = "NAME")]
+    pub(crate) admin_user: String,
+    /// File with the administrator's password [default: `IDP_ADMIN_PASSWORD`, or a prompt]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_password_file: Option<PathBuf>,
+    /// Client that the administrator signs in with
+    #[arg(long, value_name = "CLIENT", default_value = "admin-cli")]
+    pub(crate) admin_client: String,
+    /// CA certificates (PEM) to verify the provider with [default: the system's trust store]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
+    /// Do not verify the provider's certificate
+    #[arg(short = 'k', long, conflicts_with = "cacert")]
+    pub(crate) insecure: bool,
+}
+
+/// `gwctl idp setup`.
+#[derive(Debug, Args)]
+pub(crate) struct SetupArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+    /// File with the password of the test users [default: `IDP_USER_PASSWORD`, or a prompt]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) user_password_file: Option<PathBuf>,
+    /// Also remove the policies that restrict client registration: anyone may register clients then
+    #[arg(long)]
+    pub(crate) testing: bool,
+    /// Also print a TrafficPolicy for this target: gateway/NAME, httproute/NAME or grpcroute/NAME
+    #[arg(long, value_name = "KIND/NAME")]
+    pub(crate) target: Option<PolicyTarget>,
+    /// Output format; with --target, text is the manifest on stdout and the rest on stderr
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: IdpOutput,
+}
+
+/// `gwctl idp token`.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+    /// User that the token is about
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: String,
+    /// File with the user's password [default: `IDP_USER_PASSWORD`, or a prompt]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// Print header and claims of the token instead, which are not verified
+    #[arg(long)]
+    pub(crate) decode: bool,
+}
+
+/// `gwctl idp status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: IdpOutput,
+}
+
+/// `gwctl idp cleanup`.
+#[derive(Debug, Args)]
+pub(crate) struct CleanupArgs {
+    #[command(flatten)]
+    pub(crate) provider: ProviderArgs,
+}
+
+/// Output format.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IdpOutput {
+    /// Text to read
+    #[default]
+    Text,
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// What a policy aims at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PolicyTarget {
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+}
+
+impl FromStr for PolicyTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, name) = text.split_once('/').unwrap_or(("gateway", text));
+        let kinds = ["Gateway", "HTTPRoute", "GRPCRoute"];
+        let known = kinds.iter().find(|it| it.eq_ignore_ascii_case(kind));
+        let kind = known.ok_or_else(|| {
+            format!(
+                "unknown type `{kind}`; expected gateway/NAME, httproute/NAME or grpcroute/NAME"
+            )
+        })?;
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("`{name}` is not the name of a Kubernetes object"));
+        }
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+        })
+    }
+}

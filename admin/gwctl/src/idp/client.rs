@@ -1,0 +1,309 @@
+//! The client that tokens are issued to: registered, marked as ours, and given the mappers that put
+//! `group` and the audience into its tokens.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail};
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::admin::Admin;
+use super::changes::Changes;
+use super::failure::{Purpose, refused, unreadable};
+use super::password::Secret;
+use super::provider::{ADMIN, Bearer, Body, Call, REALM};
+
+/// A client, as the provider lists it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Client {
+    /// What the administration calls it.
+    pub(super) id: String,
+    /// What tokens call it.
+    #[serde(rename = "clientId")]
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<String, String>,
+    #[serde(default)]
+    service_accounts_enabled: bool,
+    #[serde(default)]
+    direct_access_grants_enabled: bool,
+    #[serde(default)]
+    authorization_services_enabled: bool,
+    #[serde(default)]
+    redirect_uris: Vec<String>,
+}
+
+/// An initial access token.
+#[derive(Deserialize)]
+struct InitialAccess {
+    id: String,
+    #[serde(default)]
+    token: String,
+}
+
+/// A client that was registered.
+#[derive(Deserialize)]
+struct Registered {
+    id: String,
+    secret: String,
+}
+
+/// A protocol mapper: who puts a claim into tokens.
+#[derive(Deserialize)]
+struct Mapper {
+    id: String,
+    name: String,
+    #[serde(rename = "protocolMapper")]
+    kind: String,
+    #[serde(default)]
+    config: BTreeMap<String, Value>,
+}
+
+/// The client that `setup` made.
+pub(super) struct Made {
+    /// What the administration calls it.
+    pub(super) id: String,
+    /// What tokens call it.
+    pub(super) client_id: String,
+    /// Where nobody was told yet.
+    pub(super) secret: Option<Secret>,
+}
+
+impl Client {
+    /// Finds our client: by its mark, or by the initial access token that it was registered with,
+    /// where a run was interrupted before it was marked.
+    ///
+    /// # Errors
+    /// The provider refuses, or several clients have the mark.
+    pub(super) async fn find(admin: &Admin) -> Result<Option<Self>> {
+        let what = "list the clients";
+        let clients: Vec<Self> = admin.read(what, &format!("{ADMIN}/clients")).await?;
+        let mut ours = clients.iter().filter(|client| client.is_marked());
+        match (ours.next(), ours.next()) {
+            (Some(first), Some(second)) => bail!(
+                "both clients {} and {} are marked as made by gwctl: delete one of them",
+                first.name,
+                second.name
+            ),
+            (Some(client), None) => return Ok(Some(client.clone())),
+            (None, _) => {}
+        }
+        let what = "list the initial access tokens";
+        let path = format!("{ADMIN}/clients-initial-access");
+        let tokens: Vec<InitialAccess> = admin.read(what, &path).await?;
+        let is_ours = |client: &Self| tokens.iter().any(|token| token.id == client.name);
+        Ok(clients.into_iter().find(is_ours))
+    }
+
+    /// The path of its administration.
+    pub(super) fn path(&self) -> String {
+        path(&self.id)
+    }
+
+    /// Whether it has the mark and the settings that `setup` gives it.
+    pub(super) fn is_configured(&self) -> bool {
+        self.is_marked()
+            && self.service_accounts_enabled
+            && self.direct_access_grants_enabled
+            && self.authorization_services_enabled
+            && self.redirect_uris == ["*"]
+    }
+
+    fn is_marked(&self) -> bool {
+        self.attributes.get(MARK).is_some_and(|by| by == "gwctl")
+    }
+
+    /// Its secret.
+    ///
+    /// # Errors
+    /// The provider refuses.
+    pub(super) async fn secret(&self, admin: &Admin) -> Result<Secret> {
+        #[derive(Deserialize)]
+        struct Credential {
+            value: String,
+        }
+        let path = format!("{}/client-secret", self.path());
+        let credential: Credential = admin.read("read the client's secret", &path).await?;
+        Ok(Secret::new(credential.value))
+    }
+}
+
+/// Has our client as it should be.
+///
+/// # Errors
+/// The provider refuses.
+pub(super) async fn ensure(admin: &Admin, changes: &mut Changes) -> Result<Made> {
+    let (made, is_configured) = match Client::find(admin).await? {
+        Some(client) => {
+            // One without the mark is of a run that was interrupted, so nobody knows its secret.
+            let secret = if client.is_marked() {
+                None
+            } else {
+                Some(client.secret(admin).await?)
+            };
+            let is_configured = client.is_configured();
+            let (id, client_id) = (client.id, client.name);
+            (
+                Made {
+                    id,
+                    client_id,
+                    secret,
+                },
+                is_configured,
+            )
+        }
+        None => (register(admin, changes).await?, false),
+    };
+    if !is_configured {
+        update(admin, &made.id, &[]).await?;
+        changes.note(format_args!("configured the client {}", made.client_id));
+    }
+    ensure_mapper(admin, &made, &group_mapper(), changes).await?;
+    let audience = audience_mapper(&made.client_id);
+    ensure_mapper(admin, &made, &audience, changes).await?;
+    Ok(made)
+}
+
+/// Gives a client its settings and our mark, and further attributes.
+///
+/// # Errors
+/// The provider refuses.
+pub(super) async fn update(admin: &Admin, id: &str, attributes: &[(&str, &str)]) -> Result<()> {
+    // All of them each time: without it, authorization services would be switched off.
+    let mut body = json!({
+        "serviceAccountsEnabled": true,
+        "directAccessGrantsEnabled": true,
+        "authorizationServicesEnabled": true,
+        "redirectUris": ["*"],
+        "attributes": {MARK: "gwctl"},
+    });
+    for (name, value) in attributes {
+        body["attributes"][*name] = (*value).into();
+    }
+    admin.update("configure the client", &path(id), &body).await
+}
+
+/// Registers a client, which is called as the initial access token that it takes.
+async fn register(admin: &Admin, changes: &mut Changes) -> Result<Made> {
+    let what = "get an initial access token";
+    let path = format!("{ADMIN}/clients-initial-access");
+    let body = json!({"expiration": 0, "count": 1});
+    let access: InitialAccess = admin.create_and_read(what, &path, &body).await?;
+    let token = Secret::new(access.token);
+    let what = "register a client";
+    let provider = admin.provider();
+    let call = Call {
+        method: Method::POST,
+        path: &format!("{REALM}/clients-registrations/default"),
+        bearer: Some(Bearer {
+            scheme: "bearer",
+            token: &token,
+        }),
+        body: Body::Json(&json!({"clientId": access.id})),
+    };
+    let answer = provider.send(&call).await?;
+    if !answer.status.is_success() {
+        return Err(refused(Purpose::Registration, what, &provider.url, &answer));
+    }
+    let registered = serde_json::from_slice::<Registered>(&answer.body);
+    let registered = registered.map_err(|_| unreadable(what, &provider.url, &answer))?;
+    changes.note(format_args!("registered the client {}", access.id));
+    Ok(Made {
+        id: registered.id,
+        client_id: access.id,
+        secret: Some(Secret::new(registered.secret)),
+    })
+}
+
+/// Whether a client has the mappers that `setup` gives it.
+///
+/// # Errors
+/// The provider refuses.
+pub(super) async fn has_mappers(admin: &Admin, client: &Client) -> Result<bool> {
+    let mappers = mappers(admin, &client.id).await?;
+    let wanted = [group_mapper(), audience_mapper(&client.name)];
+    Ok(wanted.iter().all(|wanted| {
+        let named = mappers.iter().find(|mapper| wanted["name"] == *mapper.name);
+        named.is_some_and(|mapper| mapper.is(wanted))
+    }))
+}
+
+async fn ensure_mapper(
+    admin: &Admin,
+    client: &Made,
+    wanted: &Value,
+    changes: &mut Changes,
+) -> Result<()> {
+    let mappers = mappers(admin, &client.id).await?;
+    let known = mappers.iter().find(|mapper| wanted["name"] == *mapper.name);
+    let name = wanted["name"].as_str().unwrap_or_default();
+    let path = format!("{}/protocol-mappers/models", path(&client.id));
+    match known {
+        Some(mapper) if mapper.is(wanted) => return Ok(()),
+        Some(mapper) => {
+            let mut body = wanted.clone();
+            body["id"] = mapper.id.as_str().into();
+            let path = format!("{path}/{}", mapper.id);
+            admin.update("correct a mapper", &path, &body).await?;
+            changes.note(format_args!("corrected the mapper `{name}`"));
+        }
+        None => {
+            admin.create("create a mapper", &path, wanted).await?;
+            changes.note(format_args!("created the mapper `{name}`"));
+        }
+    }
+    Ok(())
+}
+
+async fn mappers(admin: &Admin, id: &str) -> Result<Vec<Mapper>> {
+    let path = format!("{}/protocol-mappers/models", path(id));
+    admin.read("list the client's mappers", &path).await
+}
+
+impl Mapper {
+    /// Whether it does what is wanted. The provider adds settings of its own.
+    fn is(&self, wanted: &Value) -> bool {
+        let config = wanted["config"].as_object();
+        let mut config = config.into_iter().flatten();
+        wanted["protocolMapper"] == *self.kind
+            && config.all(|(name, value)| self.config.get(name) == Some(value))
+    }
+}
+
+fn group_mapper() -> Value {
+    json!({
+        "name": "group",
+        "protocol": "openid-connect",
+        "protocolMapper": "oidc-usermodel-attribute-mapper",
+        "config": {
+            "claim.name": "group",
+            "jsonType.label": "String",
+            "user.attribute": "group",
+            "id.token.claim": "true",
+            "access.token.claim": "true",
+        },
+    })
+}
+
+/// Without it access tokens are for `account`, as those of every other client.
+fn audience_mapper(client_id: &str) -> Value {
+    json!({
+        "name": "gateway-audience",
+        "protocol": "openid-connect",
+        "protocolMapper": "oidc-audience-mapper",
+        "config": {
+            "included.client.audience": client_id,
+            "id.token.claim": "false",
+            "access.token.claim": "true",
+        },
+    })
+}
+
+fn path(id: &str) -> String {
+    format!("{ADMIN}/clients/{id}")
+}
+
+/// The attribute that says whose a client is.
+pub(super) const MARK: &str = "managed-by";

@@ -1,0 +1,302 @@
+//! What the provider's refusals mean, and what to do about them.
+
+use anyhow::{Error, anyhow};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::provider::{Answer, ProviderUrl};
+use crate::output::shown;
+
+/// What a call was for; decides what a refusal means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// An administrator signs in.
+    SignIn,
+    /// A user's token is asked for.
+    UserToken,
+    /// A client is registered with an initial access token.
+    Registration,
+    /// An administrator's call.
+    Administration,
+    /// What everybody may read.
+    Discovery,
+}
+
+/// The error of an answer that is not the one wanted.
+pub(super) fn refused(purpose: Purpose, what: &str, url: &ProviderUrl, answer: &Answer) -> Error {
+    let said = said(answer);
+    let advice = advice(purpose, answer.status, &said);
+    anyhow!(
+        "cannot {what}: {url} responded with {}{said}{advice}",
+        answer.status
+    )
+}
+
+/// The error of an answer whose body is not what a call returns.
+pub(super) fn unreadable(what: &str, url: &ProviderUrl, answer: &Answer) -> Error {
+    let came = if answer.body.is_empty() {
+        "an empty body".to_owned()
+    } else {
+        let kind = match &*answer.content_type {
+            "" => "a body without a type",
+            kind => kind,
+        };
+        format!(
+            "{} bytes of {}{}",
+            answer.body.len(),
+            shown(kind),
+            excerpt(answer)
+        )
+    };
+    anyhow!(
+        "cannot {what}: the response of {url} cannot be parsed: {} with {came}. A network device, a \
+         proxy or a rule of the provider may have answered instead of it: send the request alone \
+         (`curl -i {url}/realms/master/.well-known/openid-configuration`), and change the network or \
+         its security settings until that returns JSON",
+        answer.status
+    )
+}
+
+/// The beginning of a body that is no JSON. JSON may hold tokens, and is not shown.
+fn excerpt(answer: &Answer) -> String {
+    let text = String::from_utf8_lossy(&answer.body);
+    let text = text.trim();
+    if text.starts_with(['{', '[', '"']) || text.contains("eyJ") {
+        return String::new();
+    }
+    let end = text.floor_char_boundary(EXCERPT_BYTES);
+    format!(", which begins with `{}`", shown(&text[..end]))
+}
+
+/// What the provider says of an error, in any of its forms.
+fn said(answer: &Answer) -> String {
+    let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else {
+        return match &answer.location {
+            Some(location) => format!(" (to {})", admin_types::secret::url(&shown(location))),
+            None if answer.body.is_empty() => String::new(),
+            None => excerpt(answer),
+        };
+    };
+    let fields = ["error", "error_description", "errorMessage", "field"];
+    let said = fields.map(|field| body.get(field).and_then(Value::as_str));
+    let said: Vec<&str> = said.into_iter().flatten().collect();
+    if said.is_empty() {
+        return String::new();
+    }
+    format!(": {}", shown(&said.join(": ")))
+}
+
+fn advice(purpose: Purpose, status: StatusCode, said: &str) -> &'static str {
+    if said.contains("HTTPS required") {
+        return ". The realm's setting `Require SSL` refuses plain HTTP from this address: use an \
+                https URL, reach the provider through a port-forward to localhost, or set it to \
+                `none` for tests";
+    }
+    match (purpose, status.as_u16()) {
+        (_, 300..=399) => {
+            ". Redirects are not followed, since the next address would get the password: give the \
+             address that it names as --url"
+        }
+        (_, 404) => {
+            ". There is no such path: --url has to be the base that `/realms/master` is below, which \
+             ends in `/auth` with some installations"
+        }
+        (_, 429) => ". The provider limits requests: wait, and run the command again",
+        (_, 500..=599) => ". The provider failed: its own log says why; run the command again",
+        (Purpose::SignIn | Purpose::UserToken, 400 | 401) => of_grants(purpose, said),
+        (Purpose::Registration, status) => of_registration(status, said),
+        (Purpose::Administration, 401) => {
+            ". A new token was refused too: the clocks may differ, or the administrator was signed out \
+             or disabled meanwhile; check the account, and run the command again"
+        }
+        (Purpose::Administration, 403) => {
+            ". The account may not do this: give one that has the role `admin` of the realm `master`"
+        }
+        (Purpose::Administration, 409) => {
+            ". An object of this name exists already and is not marked as ours: rename or delete it"
+        }
+        _ => "",
+    }
+}
+
+/// Of the token endpoint, where another token never helps.
+fn of_grants(purpose: Purpose, said: &str) -> &'static str {
+    if said.contains("not fully set up") {
+        return ". The account has to do something first, such as change its password or complete its \
+                profile: sign in with a browser, or have an administrator do it";
+    }
+    match (purpose, said.contains("invalid_grant")) {
+        (Purpose::SignIn, true) => {
+            ". The name or the password of the administrator is wrong: check --admin-user, and the \
+             password in its file or in IDP_ADMIN_PASSWORD. An account that is not of the realm \
+             `master` cannot be used"
+        }
+        (Purpose::SignIn, false) => {
+            ". Another token does not help: the client that the administrator signs in with has to be \
+             public and to allow direct access grants; check --admin-client"
+        }
+        (_, true) => {
+            ". The name or the password of the user is wrong: check --user, and the password in its \
+             file or in IDP_USER_PASSWORD"
+        }
+        (_, false) => {
+            ". Another token does not help: the client's secret or its settings were changed; run \
+             `gwctl idp cleanup`, then `gwctl idp setup`"
+        }
+    }
+}
+
+fn of_registration(status: u16, said: &str) -> &'static str {
+    match status {
+        401 => {
+            ". Another administrator's token does not help: the initial access token was used, has \
+             expired or was deleted meanwhile; run the command again for a new one"
+        }
+        400 if said.contains("Identifier in use") => {
+            ". A client of this id exists already: run the command again, which looks for it"
+        }
+        403 => {
+            ". A policy of client registration refuses it: look at the realm's client registration \
+             policies"
+        }
+        _ => "",
+    }
+}
+
+/// Bytes of a body that are shown.
+const EXCERPT_BYTES: usize = 120;
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::{Answer, Purpose, refused, unreadable};
+
+    fn answer(status: u16, body: &'static str) -> Answer {
+        Answer {
+            status: StatusCode::from_u16(status).expect("a status"),
+            content_type: "text/html".to_owned(),
+            location: (status == 302).then(|| "https://u:p@elsewhere/?code=1".to_owned()),
+            body: body.into(),
+        }
+    }
+
+    type Case = (Purpose, u16, &'static str, [&'static str; 2]);
+
+    const INVALID_GRANT: &str =
+        r#"{"error":"invalid_grant","error_description":"Invalid user credentials"}"#;
+
+    const CASES: &[Case] = &[
+        (
+            Purpose::SignIn,
+            400,
+            INVALID_GRANT,
+            ["Invalid user credentials", "--admin-user"],
+        ),
+        (
+            Purpose::SignIn,
+            401,
+            r#"{"error":"invalid_client"}"#,
+            ["invalid_client", "--admin-client"],
+        ),
+        (
+            Purpose::SignIn,
+            400,
+            r#"{"error":"invalid_grant","error_description":"Account is not fully set up"}"#,
+            ["not fully set up", "complete its profile"],
+        ),
+        (
+            Purpose::UserToken,
+            401,
+            INVALID_GRANT,
+            ["invalid_grant", "--user"],
+        ),
+        (
+            Purpose::UserToken,
+            401,
+            r#"{"error":"unauthorized_client"}"#,
+            ["unauthorized_client", "gwctl idp setup"],
+        ),
+        (
+            Purpose::Registration,
+            401,
+            r#"{"error":"invalid_token","error_description":"No remaining count"}"#,
+            ["No remaining count", "run the command again"],
+        ),
+        (
+            Purpose::Registration,
+            400,
+            r#"{"error":"invalid_client_metadata","error_description":"Client Identifier in use"}"#,
+            ["Identifier in use", "exists already"],
+        ),
+        (
+            Purpose::Administration,
+            401,
+            r#"{"error":"HTTP 401 Unauthorized"}"#,
+            ["401", "A new token was refused too"],
+        ),
+        (Purpose::Administration, 403, "", ["403", "role `admin`"]),
+        (
+            Purpose::Administration,
+            409,
+            r#"{"errorMessage":"User exists with same username"}"#,
+            ["same username", "rename or delete"],
+        ),
+        (
+            Purpose::Discovery,
+            403,
+            r#"{"error":"invalid_request","error_description":"HTTPS required"}"#,
+            ["HTTPS required", "Require SSL"],
+        ),
+        (
+            Purpose::Discovery,
+            404,
+            r#"{"error":"Realm does not exist"}"#,
+            ["does not exist", "/auth"],
+        ),
+        (Purpose::Administration, 500, "", ["500", "its own log"]),
+        (Purpose::SignIn, 302, "", ["elsewhere", "not followed"]),
+        (
+            Purpose::SignIn,
+            403,
+            "<html>\nblocked</html>",
+            ["<html>?blocked", "403"],
+        ),
+    ];
+
+    #[test]
+    fn each_refusal_says_what_came_back_and_what_to_do() {
+        for (purpose, status, body, parts) in CASES {
+            let url = "http://localhost:8080".parse().expect("a URL");
+            let answer = answer(*status, body);
+            let text = refused(*purpose, "sign in", &url, &answer).to_string();
+            for part in parts {
+                assert!(text.contains(part), "{part} is missing: {text}");
+            }
+            assert!(!text.contains("u:p@"), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_json_is_explained_and_no_token_is_shown() {
+        let url = "http://localhost:8080".parse().expect("a URL");
+        let page = unreadable(
+            "sign in",
+            &url,
+            &answer(200, "<html>Sign in to the network</html>"),
+        );
+        let page = page.to_string();
+        for part in ["<html>Sign in", "network device", "curl -i"] {
+            assert!(page.contains(part), "{page}");
+        }
+        for secret in [r#"{"access":"secret"}"#, "token: eyJsecret"] {
+            let text = unreadable("sign in", &url, &answer(200, secret)).to_string();
+            assert!(
+                !text.contains("secret\"") && !text.contains("eyJ"),
+                "{text}"
+            );
+        }
+        let empty = unreadable("sign in", &url, &answer(200, "")).to_string();
+        assert!(empty.contains("an empty body"), "{empty}");
+    }
+}

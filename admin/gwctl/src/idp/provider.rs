@@ -1,0 +1,285 @@
+//! The provider's HTTP API: one call, one answer, whatever it is.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+use super::args::ProviderArgs;
+use super::password::Secret;
+use crate::tls::{Tls, Trust};
+
+/// The realm that everything is set up in.
+pub(super) const REALM: &str = "/realms/master";
+/// Its administration.
+pub(super) const ADMIN: &str = "/admin/realms/master";
+
+/// Base URL of a provider, without a slash at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProviderUrl {
+    secure: bool,
+    host: String,
+    port: u16,
+    /// As it was written.
+    authority: String,
+    path: String,
+}
+
+impl FromStr for ProviderUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected =
+            "expected http://HOST:PORT or https://HOST, without user, query and fragment";
+        let uri: Uri = text.parse().map_err(|_| expected)?;
+        let secure = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(expected.to_owned()),
+        };
+        let authority = uri.authority().ok_or(expected)?;
+        if uri.query().is_some() || text.contains(['#', '@']) || authority.host().is_empty() {
+            return Err(expected.to_owned());
+        }
+        let usual = if secure { 443 } else { 80 };
+        Ok(Self {
+            secure,
+            host: authority.host().to_owned(),
+            port: authority.port_u16().unwrap_or(usual),
+            authority: authority.to_string(),
+            path: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for ProviderUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.secure { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.path)
+    }
+}
+
+impl ProviderUrl {
+    /// Whether bytes on their way are protected.
+    pub(super) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// The host, without brackets.
+    pub(super) fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Whether others than this machine may see what is sent.
+    fn is_exposed(&self) -> bool {
+        let host = self.host();
+        let ip = host.parse::<std::net::IpAddr>();
+        let is_local = ip.map_or(host == "localhost", |ip| ip.is_loopback());
+        !self.secure && !is_local
+    }
+}
+
+/// An identity provider.
+pub(super) struct Provider {
+    pub(super) url: ProviderUrl,
+    tls: Option<Tls>,
+    timeout: Duration,
+}
+
+/// A call of its API.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    /// Below the base URL.
+    pub(super) path: &'a str,
+    pub(super) bearer: Option<Bearer<'a>>,
+    pub(super) body: Body<'a>,
+}
+
+/// Who sends a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bearer<'a> {
+    /// As the API's documentation spells it.
+    pub(super) scheme: &'static str,
+    pub(super) token: &'a Secret,
+}
+
+/// What a call says.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body<'a> {
+    Nothing,
+    Json(&'a Value),
+    /// Fields, of which some are secret.
+    Form(&'a [(&'a str, &'a str)]),
+}
+
+/// What came back.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) content_type: String,
+    pub(super) location: Option<String>,
+    pub(super) body: Bytes,
+}
+
+impl Provider {
+    /// The provider of a command line; nothing is sent yet.
+    ///
+    /// # Errors
+    /// The certificates to trust cannot be read.
+    pub(super) fn new(args: &ProviderArgs, timeout: Duration) -> Result<Self> {
+        let url = args.url.clone();
+        let tls = if url.secure {
+            let trust = Trust::new(args.cacert.as_deref(), args.insecure);
+            Some(Tls::new(&url.host, trust, timeout)?)
+        } else {
+            None
+        };
+        if url.is_exposed() {
+            eprintln!(
+                "warning: {url} is not HTTPS: passwords and tokens cross the network in plain text"
+            );
+        }
+        Ok(Self { url, tls, timeout })
+    }
+
+    /// Sends a call.
+    ///
+    /// # Errors
+    /// Nothing came back that is HTTP. What it says is for the caller to judge.
+    pub(super) async fn send(&self, call: &Call<'_>) -> Result<Answer> {
+        let late = || {
+            let (url, timeout) = (&self.url, self.timeout);
+            anyhow!("no response from {url} within {timeout:?}; set a longer one with --timeout")
+        };
+        let exchange = tokio::time::timeout(self.timeout, self.exchange(call));
+        exchange.await.map_err(|_| late())?
+    }
+
+    async fn exchange(&self, call: &Call<'_>) -> Result<Answer> {
+        let request = self.request(call)?;
+        let url = &self.url;
+        let stream = TcpStream::connect((url.host(), url.port)).await;
+        let stream = stream.with_context(|| {
+            format!("cannot connect to {url}; is it running? Its first start takes minutes")
+        })?;
+        let sent = match &self.tls {
+            None => send_over(stream, request).await,
+            Some(tls) => send_over(tls.handshake(stream).await?, request).await,
+        };
+        let sent = sent.with_context(|| format!("no HTTP response from {url}"));
+        let response = sent?;
+        let header = |name| {
+            let value = response.headers().get(name).map(HeaderValue::as_bytes);
+            value.map(|value| String::from_utf8_lossy(value).into_owned())
+        };
+        let (status, location) = (response.status(), header(LOCATION));
+        let content_type = header(CONTENT_TYPE).unwrap_or_default();
+        let body = Limited::new(response.into_body(), RESPONSE_BYTES);
+        let body = body.collect().await.map_err(|error| {
+            anyhow!("the response of {url} was cut short, or is larger than 64 MiB: {error}")
+        })?;
+        Ok(Answer {
+            status,
+            content_type,
+            location,
+            body: body.to_bytes(),
+        })
+    }
+
+    fn request(&self, call: &Call<'_>) -> Result<Request<Full<Bytes>>> {
+        let (content_type, body) = match call.body {
+            Body::Nothing => (None, String::new()),
+            Body::Json(value) => (Some("application/json"), value.to_string()),
+            Body::Form(fields) => {
+                let mut form = form_urlencoded::Serializer::new(String::new());
+                form.extend_pairs(fields);
+                (Some("application/x-www-form-urlencoded"), form.finish())
+            }
+        };
+        let mut request = Request::builder()
+            .method(&call.method)
+            .uri(format!("{}{}", self.url.path, call.path))
+            .header(HOST, &self.url.authority)
+            .header(USER_AGENT, "gwctl")
+            .header(ACCEPT, "application/json");
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        if let Some(Bearer { scheme, token }) = call.bearer {
+            let value = format!("{scheme} {}", token.reveal());
+            let mut value = HeaderValue::from_str(&value)
+                .map_err(|_| anyhow!("the provider's token cannot be sent in a header"))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        request
+            .body(Full::from(body))
+            .with_context(|| format!("`{}` cannot be requested", call.path))
+    }
+}
+
+async fn send_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+) -> hyper::Result<Response<Incoming>> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // Ends with the response, or with this process.
+    tokio::spawn(connection);
+    sender.send_request(request).await
+}
+
+/// Limit of a response body: 64 MiB, larger than any list of clients.
+const RESPONSE_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::ProviderUrl;
+
+    #[test]
+    fn urls_are_bases_of_paths() {
+        for (text, expected) in [
+            ("http://localhost:8080", Some("http://localhost:8080")),
+            ("http://localhost:8080/", Some("http://localhost:8080")),
+            ("https://idp.test/auth/", Some("https://idp.test/auth")),
+            ("http://[::1]:8080", Some("http://[::1]:8080")),
+            ("localhost:8080", None),
+            ("ftp://localhost", None),
+            ("http://user:password@localhost", None),
+            ("http://localhost/?a", None),
+            ("http:///path", None),
+        ] {
+            let url = text.parse::<ProviderUrl>().ok();
+            let written = url.map(|url| url.to_string());
+            assert_eq!(written.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_text_to_another_machine_is_noticed() {
+        for (text, exposed) in [
+            ("http://localhost", false),
+            ("http://127.0.0.1:8080", false),
+            ("http://[::1]:8080", false),
+            ("https://idp.test", false),
+            ("http://idp.test", true),
+            ("http://10.0.0.1:8080", true),
+        ] {
+            let url: ProviderUrl = text.parse().expect("a URL");
+            assert_eq!(url.is_exposed(), exposed, "{text}");
+        }
+    }
+}

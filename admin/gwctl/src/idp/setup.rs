@@ -1,0 +1,176 @@
+//! `gwctl idp setup`: a client and two users whose tokens have a `group`.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::admin::Admin;
+use super::args::{IdpOutput, SetupArgs};
+use super::changes::Changes;
+use super::failure::{Purpose, refused, unreadable};
+use super::password::Secret;
+use super::provider::{Body, Call, Provider, REALM};
+use super::users::USERS;
+use super::{client, manifest, password, profile, registration};
+use crate::output;
+
+/// What a gateway and its users need of a set-up.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Setup {
+    pub(super) issuer: String,
+    pub(super) jwks_path: String,
+    pub(super) client_id: String,
+    /// Told once.
+    client_secret: Option<String>,
+    /// Whether anything was not as it should be before.
+    changed: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    manifests: Vec<Value>,
+}
+
+/// What a provider says of itself (`OpenID` Connect Discovery 1.0 section 3).
+#[derive(Debug, Deserialize)]
+pub(super) struct Discovery {
+    pub(super) issuer: String,
+    pub(super) jwks_uri: String,
+}
+
+/// Sets up what is missing, and prints what there is.
+///
+/// # Errors
+/// The provider refuses, or there is no password for a user that is missing.
+pub(super) async fn run(
+    args: &SetupArgs,
+    namespace: Option<&str>,
+    admin: &Admin,
+    out: &mut dyn Write,
+) -> Result<ExitCode> {
+    let mut changes = Changes::default();
+    let client = client::ensure(admin, &mut changes).await?;
+    profile::ensure(admin, &mut changes).await?;
+    let mut known: Option<Secret> = None;
+    for user in &USERS {
+        // One for all, which is asked for once.
+        let read = || {
+            if known.is_none() {
+                let file = args.user_password_file.as_deref();
+                known = Some(password::read(&password::USERS, "the test users", file)?);
+            }
+            Ok(known.clone().expect("it was read just now"))
+        };
+        user.ensure(admin, read, &mut changes).await?;
+    }
+    if args.testing {
+        registration::open(admin, &client.id, &mut changes).await?;
+    }
+    let discovery = discover(admin.provider()).await?;
+    warn_of_issuer(admin.provider(), &discovery);
+    let mut setup = Setup {
+        jwks_path: path_of(&discovery.jwks_uri),
+        issuer: discovery.issuer,
+        client_id: client.client_id,
+        client_secret: client.secret.map(|secret| secret.reveal().to_owned()),
+        changed: changes.any(),
+        manifests: Vec::new(),
+    };
+    if let Some(target) = &args.target {
+        let url = &admin.provider().url;
+        setup.manifests = manifest::of(&setup, &discovery.jwks_uri, url, target, namespace);
+    }
+    match args.output {
+        IdpOutput::Json => output::json(&setup, out)?,
+        IdpOutput::Yaml => output::yaml(&setup, out)?,
+        IdpOutput::Text if setup.manifests.is_empty() => setup.write(out)?,
+        IdpOutput::Text => {
+            setup.write(&mut std::io::stderr().lock())?;
+            for manifest in &setup.manifests {
+                writeln!(out, "---")?;
+                output::yaml(manifest, out)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the provider for its issuer and the place of its keys.
+///
+/// # Errors
+/// The provider refuses, or returns something else.
+pub(super) async fn discover(provider: &Provider) -> Result<Discovery> {
+    let what = "read the provider's configuration";
+    let call = Call {
+        method: Method::GET,
+        path: &format!("{REALM}/.well-known/openid-configuration"),
+        bearer: None,
+        body: Body::Nothing,
+    };
+    let answer = provider.send(&call).await?;
+    if !answer.status.is_success() {
+        return Err(refused(Purpose::Discovery, what, &provider.url, &answer));
+    }
+    let discovery = serde_json::from_slice(&answer.body);
+    discovery.map_err(|_| unreadable(what, &provider.url, &answer))
+}
+
+/// Tokens name the issuer that the provider calls itself, whatever it is reached at.
+fn warn_of_issuer(provider: &Provider, discovery: &Discovery) {
+    let expected = format!("{}{REALM}", provider.url);
+    if discovery.issuer != expected {
+        let issuer = output::shown(&discovery.issuer);
+        eprintln!(
+            "warning: the provider calls itself {issuer}, not {expected}: its tokens name the former, \
+             which is what a gateway has to be given as issuer"
+        );
+    }
+}
+
+/// A URL without scheme and host.
+fn path_of(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find('/').map_or("/", |at| &rest[at..]).to_owned()
+}
+
+impl Setup {
+    fn write(&self, out: &mut dyn Write) -> Result<()> {
+        if !self.changed {
+            output::line("nothing had to be changed", out)?;
+        }
+        let secret = match &self.client_secret {
+            Some(secret) => format!("{secret}  (not shown again)"),
+            None => "(shown by the run that created the client)".to_owned(),
+        };
+        let users = USERS.each_ref();
+        let users = users.map(|user| format!("{} (group {})", user.name, user.group));
+        for (name, value) in [
+            ("issuer", &self.issuer),
+            ("JWKS path", &self.jwks_path),
+            ("client id", &self.client_id),
+            ("client secret", &secret),
+            ("users", &users.join(", ")),
+        ] {
+            output::line(&format!("{name:<15}{value}"), out)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::path_of;
+
+    #[test]
+    fn a_path_is_what_is_left_of_a_url() {
+        for (url, path) in [
+            ("http://h:8080/realms/master/certs", "/realms/master/certs"),
+            ("https://h/a?b", "/a?b"),
+            ("https://h", "/"),
+        ] {
+            assert_eq!(path_of(url), path);
+        }
+    }
+}
