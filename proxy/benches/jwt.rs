@@ -8,7 +8,9 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::Known;
-use proxy::policy::jwt::{Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache};
+use proxy::policy::jwt::{
+    Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
+};
 use serde_json::json;
 use xds::model::{ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
 
@@ -69,7 +71,7 @@ impl Case {
             known: Known::Authorization,
         });
         Self {
-            policy: Authenticator::compile(&policy, [source]),
+            policy: Authenticator::compile(&policy, [source], UseOfClaims::Headers),
             fields,
             head,
         }

@@ -124,6 +124,8 @@ pub enum GrpcStatus {
     Cancelled = 1,
     /// `DEADLINE_EXCEEDED`
     DeadlineExceeded = 4,
+    /// `PERMISSION_DENIED`
+    PermissionDenied = 7,
     /// `RESOURCE_EXHAUSTED`
     ResourceExhausted = 8,
     /// `UNIMPLEMENTED`
@@ -211,10 +213,11 @@ failures! {
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
-    // Authentication. Which check failed is not for the client to know.
+    // Authentication and authorization. Which check failed is not for the client to know.
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
+    Forbidden         403 PermissionDenied Client Keep Never "forbidden" "this request is not allowed";
     NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified at the moment";
 
     // Endpoint pickers of inference pools.
@@ -333,6 +336,7 @@ mod tests {
             let expected = match kind.status() {
                 400 | 500 => GrpcStatus::Internal,
                 401 => GrpcStatus::Unauthenticated,
+                403 => GrpcStatus::PermissionDenied,
                 404 => GrpcStatus::Unimplemented,
                 429 | 502 | 503 => GrpcStatus::Unavailable,
                 504 => GrpcStatus::DeadlineExceeded,

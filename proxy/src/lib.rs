@@ -16,6 +16,7 @@
 //! | normalise | one form of host and path, for routing and for the backend | [`policy::normalise`] |
 //! | select | the listener by host, then the rule | [`route`] |
 //! | authenticate | a token, where the rule asks for one | [`policy::jwt`] |
+//! | authorize | whether its sender may do this, where the rule asks for it | [`policy::authorization`] |
 //! | answer | redirects and CORS, which need no backend | [`policy`] |
 //! | draw | a backend by weight | [`config`] |
 //! | prepare | filters, and the lines that we add | [`policy`] |

@@ -8,6 +8,7 @@ pub mod admit;
 pub mod api;
 pub mod check;
 pub mod expiry;
+pub mod expression;
 mod infrastructure;
 mod jwks;
 mod lower;

@@ -7,7 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::Known;
-use proxy::policy::jwt::{Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache};
+use proxy::policy::jwt::{
+    Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims,
+};
 use serde_json::Value;
 use xds::model::{ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
 
@@ -90,7 +92,11 @@ fn policy() -> Authenticator {
         realm: None,
         providers: vec![provider],
     };
-    Authenticator::compile(&policy, [Arc::new(KeySource::constant(keys))])
+    Authenticator::compile(
+        &policy,
+        [Arc::new(KeySource::constant(keys))],
+        UseOfClaims::Headers,
+    )
 }
 
 /// Three parts, the algorithm, the signature, the issuer and the time: read without haste.

@@ -14,6 +14,7 @@ use super::endpoints::{Draw, EndpointSet, Identity};
 use super::l4::{Carries, L4Routes, Opening};
 use crate::limits::Limits;
 use crate::names::Interned;
+use crate::policy::authorization::Authorization;
 use crate::policy::compiled::{Answers, BackendPolicy};
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::TrustedHops;
@@ -160,6 +161,8 @@ pub struct Rule {
     pub access_log: model::AccessLog,
     /// Whose requests it takes; anybody's where there is none.
     pub jwt: Option<Arc<Authenticator>>,
+    /// Which of them are let through; all where there is none.
+    pub authorization: Option<Arc<Authorization>>,
     /// What it answers before a backend is chosen.
     pub answers: Option<Box<Answers>>,
     /// Chooses among `backends` by weight.

@@ -57,6 +57,7 @@ mod tests {
     use crate::observe::handshakes::HandshakeFailure;
     use crate::observe::proxy_headers::ProxyHeaderFailure;
     use crate::observe::shed::ShedCause;
+    use crate::policy::authorization::Forbidden;
     use crate::policy::jwt::Refusal;
     use crate::tls::UpstreamTlsFailure;
     use crate::tls::session::Fault;
@@ -87,6 +88,7 @@ mod tests {
         each_has_its_own_counter_and_name::<ProxyHeaderFailure>();
         each_has_its_own_counter_and_name::<Refusal>();
         each_has_its_own_counter_and_name::<ShedCause>();
+        each_has_its_own_counter_and_name::<Forbidden>();
         each_has_its_own_counter_and_name::<UpstreamTlsFailure>();
     }
 }

@@ -21,6 +21,7 @@ use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::h2::guard::Abuse;
 use crate::names::{Cause, Interned};
+use crate::policy::authorization::Forbidden;
 use crate::policy::jwt::{Proof, Refusal};
 use crate::tls::UpstreamTlsFailure;
 
@@ -316,6 +317,25 @@ impl TokenResults {
     }
 }
 
+/// Requests that a policy of authorization was asked about.
+#[derive(Debug, Default)]
+pub struct AuthorizationResults {
+    /// Let through.
+    pub allowed: Counter,
+    /// Not let through.
+    pub forbidden: ByCause<Forbidden>,
+}
+
+impl AuthorizationResults {
+    /// Counts a result.
+    pub fn count(&self, result: Result<(), Forbidden>) {
+        match result {
+            Ok(()) => self.allowed.increment(),
+            Err(forbidden) => self.forbidden.count(forbidden),
+        }
+    }
+}
+
 /// Everything that one shard counts.
 #[derive(Debug, Default)]
 pub struct ShardCounters {
@@ -342,6 +362,8 @@ pub struct ShardCounters {
     pub refused: ByCause<FailureKind>,
     /// Requests that a policy of tokens was asked about.
     pub tokens: TokenResults,
+    /// Requests that a policy of authorization was asked about.
+    pub authorizations: AuthorizationResults,
     /// Questions to endpoint pickers.
     pub picks: Picks,
     /// Connections closed over their PROXY protocol header.

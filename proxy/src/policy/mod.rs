@@ -16,6 +16,7 @@
     )
 )]
 
+pub mod authorization;
 pub mod compiled;
 pub mod cors;
 pub mod forwarded;

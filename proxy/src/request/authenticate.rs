@@ -18,12 +18,7 @@ impl<'a> Exchange<'a> {
             return Ok(());
         };
         if self.is_preflight(matched) {
-            if let Some(trace) = &self.record.trace {
-                trace.policy(
-                    "jwt",
-                    PolicyEffect::Skipped("a preflight request has no token"),
-                );
-            }
+            self.trace_preflight("jwt");
             return Ok(());
         }
         let carrier = self.carrier(matched.target);
@@ -55,6 +50,13 @@ impl<'a> Exchange<'a> {
             self.work.request_body.drop_trailers();
         }
         Ok(())
+    }
+
+    pub(super) fn trace_preflight(&self, policy: &'static str) {
+        if let Some(trace) = &self.record.trace {
+            let why = "a preflight request has no token";
+            trace.policy(policy, PolicyEffect::Skipped(why));
+        }
     }
 
     fn judge(
@@ -108,7 +110,7 @@ impl<'a> Exchange<'a> {
 
     /// Whether the rule itself answers a browser that asks whether it may ask: such a request never
     /// has a token, and never comes to a backend (Fetch standard, section 4.8).
-    fn is_preflight(&self, matched: &Matched<'a>) -> bool {
+    pub(super) fn is_preflight(&self, matched: &Matched<'a>) -> bool {
         let received = self.received;
         matched.rule.cors().is_some()
             && Preflight::of(received.method(), &received.head.fields, &received.bytes).is_some()

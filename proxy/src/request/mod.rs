@@ -2,6 +2,7 @@
 
 mod answer;
 mod authenticate;
+mod authorize;
 mod finish;
 mod mirror;
 mod pick;
@@ -97,6 +98,7 @@ async fn serve<'a>(
     let listener = exchange.select_listener(host)?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.authenticate(&matched).await?;
+    exchange.authorize(&matched, host)?;
     if let Some(after) = exchange.answer_by_rule(&matched).await? {
         return Ok(after);
     }

@@ -1,11 +1,14 @@
 //! What is told of policies and filters: which hold, and what they did.
 
+use std::fmt::Write as _;
+
 use admin_types::trace::{Message, PolicyOutcome, Severity};
 
 use super::Tracer;
 use crate::config::{Rule, RuleBackend};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
+use crate::policy::authorization::Verdict;
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::jwt::{Proof, Refusal};
 
@@ -30,6 +33,7 @@ impl Tracer {
         let first = [
             (LIMITS, has_limits(rule)),
             (JWT, rule.jwt.is_some()),
+            (AUTHORIZATION, rule.authorization.is_some()),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
             (
                 "redirect",
@@ -75,6 +79,33 @@ impl Tracer {
             by: "jwt".to_owned(),
             allowed,
             detail: detail.to_owned(),
+        };
+        self.tell(severity, message);
+    }
+
+    /// Whether the policy of authorization lets the request through, and by which rule.
+    #[cold]
+    pub(crate) fn authorization(&self, verdict: &Verdict<'_>) {
+        let mut detail = match (verdict.result, verdict.rule) {
+            (Ok(()), Some(rule)) => format!("allowed by `{rule}`"),
+            (Ok(()), None) => "no rule denies it".to_owned(),
+            (Err(forbidden), Some(rule)) => format!("{}: `{rule}`", forbidden.reason()),
+            (Err(forbidden), None) => forbidden.reason().to_owned(),
+        };
+        for (rule, why) in &verdict.errors {
+            let _ = write!(detail, "; `{rule}` cannot be evaluated: {why}");
+        }
+        let allowed = verdict.result.is_ok();
+        let severity = if allowed {
+            Severity::Success
+        } else {
+            Severity::Error
+        };
+        self.take_untold(AUTHORIZATION);
+        let message = Message::AuthorizationResult {
+            by: AUTHORIZATION.to_owned(),
+            allowed,
+            detail,
         };
         self.tell(severity, message);
     }
@@ -170,6 +201,7 @@ type Has = fn(&BackendPolicy) -> bool;
 
 const LIMITS: &str = "limits";
 const JWT: &str = "jwt";
+const AUTHORIZATION: &str = "authorization";
 const REQUEST_TIMEOUT: &str = "requestTimeout";
 const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use http::HeaderName;
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::Known;
-use proxy::policy::jwt::{Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, Wake};
+use proxy::policy::jwt::{
+    Authenticator, Carrier, KeySet, KeySource, Provenance, TokenCache, UseOfClaims, Wake,
+};
 use serde_json::{Value, json};
 use xds::model::{JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
 
@@ -74,7 +76,7 @@ fn table_policy(signers: &Signers) -> Authenticator {
         keys(&signers.first_set(), Provenance::Configured),
         keys(&signers.second_set(), Provenance::Configured),
     ];
-    Authenticator::compile(&policy(vec![first, second]), sources)
+    Authenticator::compile(&policy(vec![first, second]), sources, UseOfClaims::Headers)
 }
 
 #[test]
@@ -135,7 +137,7 @@ fn without_an_id_four_keys_are_tried() {
         .collect();
     let source = keys(&key_set(&jwks), Provenance::Fetched);
     let provider = provider("https://issuer.test", &[]);
-    let policy = Authenticator::compile(&policy(vec![provider]), [source]);
+    let policy = Authenticator::compile(&policy(vec![provider]), [source], UseOfClaims::Headers);
     let judged = signers.iter().map(|signer| {
         let token = signer.token(&json!({"alg": "ES256"}), &recipe::claims());
         judge(&policy, &token, &mut TokenCache::default())
@@ -156,7 +158,11 @@ fn a_fetched_secret_is_no_secret() {
         (Provenance::Fetched, "unknown_key"),
     ] {
         let provider = provider("https://issuer.test", &[]);
-        let policy = Authenticator::compile(&policy(vec![provider]), [keys(&set, provenance)]);
+        let policy = Authenticator::compile(
+            &policy(vec![provider]),
+            [keys(&set, provenance)],
+            UseOfClaims::Headers,
+        );
         let judged = judge(&policy, &token, &mut TokenCache::default());
         assert_eq!(judged, expected);
     }
@@ -164,7 +170,7 @@ fn a_fetched_secret_is_no_secret() {
 
 #[test]
 fn a_policy_without_providers_refuses_every_token() {
-    let policy = Authenticator::compile(&policy(Vec::new()), []);
+    let policy = Authenticator::compile(&policy(Vec::new()), [], UseOfClaims::Headers);
     let token = Signer::p256().signs("p256", &recipe::claims());
     let judged = judge(&policy, &token, &mut TokenCache::default());
     assert_eq!(judged, "unknown_issuer");
@@ -182,8 +188,16 @@ fn what_a_token_is_cached_for_is_its_own_policy_keys_and_time() {
         let keys = KeySet::parse(set.as_bytes(), Provenance::Fetched).expect("a key set");
         source.publish(Arc::new(keys), good_until);
     };
-    let ours = Authenticator::compile(&policy(vec![strict]), [Arc::clone(&source)]);
-    let other = Authenticator::compile(&policy(vec![elsewhere]), [Arc::clone(&source)]);
+    let ours = Authenticator::compile(
+        &policy(vec![strict]),
+        [Arc::clone(&source)],
+        UseOfClaims::Headers,
+    );
+    let other = Authenticator::compile(
+        &policy(vec![elsewhere]),
+        [Arc::clone(&source)],
+        UseOfClaims::Headers,
+    );
     let mut cache = TokenCache::default();
     assert_eq!(judge(&ours, &token, &mut cache), "no_keys");
     publish(&set, NOW + 1);
@@ -214,7 +228,11 @@ fn an_unknown_key_is_asked_for_once() {
     );
     source.publish(Arc::new(set.expect("a key set")), NOW + 1);
     let provider = provider("https://issuer.test", &[]);
-    let policy = Authenticator::compile(&policy(vec![provider]), [Arc::clone(&source)]);
+    let policy = Authenticator::compile(
+        &policy(vec![provider]),
+        [Arc::clone(&source)],
+        UseOfClaims::Headers,
+    );
     let mut cache = TokenCache::default();
     let asks = |cache: &mut TokenCache, id: &str| {
         judge(&policy, &signer.signs(id, &recipe::claims()), cache);
@@ -238,7 +256,7 @@ fn no_header_name_of_http_itself_comes_from_a_claim() {
     }];
     let signer = Signer::p256();
     let source = keys(&key_set(&[signer.jwk("p256")]), Provenance::Fetched);
-    let policy = Authenticator::compile(&policy(vec![provider]), [source]);
+    let policy = Authenticator::compile(&policy(vec![provider]), [source], UseOfClaims::Headers);
     let token = signer.signs("p256", &recipe::claims());
     assert_eq!(judge(&policy, &token, &mut TokenCache::default()), "accept");
     assert!(!format!("{policy:?}").contains("\"host\""));

@@ -21,6 +21,7 @@
     )
 )]
 
+mod authorization;
 mod endpoint;
 mod filter;
 mod jwt;

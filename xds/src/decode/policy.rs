@@ -1,5 +1,6 @@
 //! Policies and what they aim at.
 
+use super::authorization::authorization;
 use super::jwt::jwt_policy;
 use super::place::Place;
 use super::tls::certificate;
@@ -23,6 +24,7 @@ pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy
     let path_options = place.optional("path_options", message.path_options, path_options);
     let ejection = place.optional("ejection", message.ejection, ejection);
     let jwt = place.optional("jwt", message.jwt, jwt_policy);
+    let authorization = place.optional("authorization", message.authorization, authorization);
     let client_certificate = place.optional(
         "client_certificate",
         message.client_certificate,
@@ -40,6 +42,7 @@ pub(super) fn policy(place: &Place<'_>, message: proto::Policy) -> Option<Policy
         }),
         ejection: ejection?,
         jwt: jwt?,
+        authorization: authorization?,
         client_certificate: client_certificate?,
     };
     Some(Policy {

@@ -4,6 +4,7 @@
 //! their numbers, lists in the order of the model, and there are no maps. So a hash of the bytes is
 //! a version on which all replicas of a controller agree ([`crate::delta::Version`]).
 
+mod authorization;
 mod endpoint;
 mod filter;
 mod jwt;

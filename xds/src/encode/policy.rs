@@ -21,6 +21,7 @@ impl From<&Policy> for proto::Policy {
             retry_budget: spec.retry_budget.map(Into::into),
             ejection: spec.ejection.map(Into::into),
             jwt: spec.jwt.as_ref().map(Into::into),
+            authorization: spec.authorization.as_ref().map(Into::into),
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
         }
     }

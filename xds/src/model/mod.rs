@@ -3,6 +3,7 @@
 //! A value of a model type is correct by construction: its constructors refuse what the data plane
 //! could not carry out. So nothing behind the model checks again.
 
+mod authorization;
 mod backend;
 mod bind;
 mod change;
@@ -24,6 +25,7 @@ mod workload;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use authorization::{AuthorizationPolicy, AuthorizationRule};
 pub use backend::{
     Backend, BackendProtocol, Host, HostAddress, Hosts, Member, Picker, PickerFailureMode, Pool,
     ProxyProtocolVersion,

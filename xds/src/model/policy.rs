@@ -5,7 +5,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use super::{
-    BackendKey, Certificate, JwtPolicy, ListenerKey, ObjectName, PolicyKey, ServiceKey, Timeout,
+    AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, ListenerKey, ObjectName, PolicyKey,
+    ServiceKey, Timeout,
 };
 
 /// What one policy object says of one target. Conflicts are settled before: of two policies of one
@@ -70,6 +71,8 @@ pub struct PolicySpec {
     pub ejection: Option<Ejection>,
     /// Tokens that requests must carry.
     pub jwt: Option<JwtPolicy>,
+    /// Which requests are let through.
+    pub authorization: Option<AuthorizationPolicy>,
     /// What a Gateway shows to backends that ask for a certificate (`spec.tls.backend`). Two
     /// Gateways never share a connection to a backend unless it is the same.
     pub client_certificate: Option<Certificate>,

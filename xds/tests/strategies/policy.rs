@@ -10,6 +10,7 @@ use xds::model::{
     Trust,
 };
 
+use super::authorization::authorization;
 use super::jwt::jwt_policy;
 use super::tls::certificate;
 use super::value::{
@@ -59,6 +60,7 @@ prop_compose! {
         ),
         ejection in option::of(ejection()),
         jwt in option::of(jwt_policy()),
+        authorization in option::of(authorization()),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
         PolicySpec {
@@ -70,6 +72,7 @@ prop_compose! {
             retry_budget,
             ejection,
             jwt,
+            authorization,
             client_certificate,
         }
     }

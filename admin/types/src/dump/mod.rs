@@ -4,6 +4,7 @@
 //! into these, one resource at a time, so that a dump can be streamed.
 
 mod about;
+mod authorization;
 mod backend;
 mod filter;
 mod jwt;
@@ -17,6 +18,7 @@ mod workload;
 use serde::{Deserialize, Serialize};
 
 pub use about::{BindDown, Certificate, Runtime, Shard, Source, SourceKind, TypeState, Version};
+pub use authorization::{Authorization, AuthorizationRule};
 pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
 pub use filter::{
     Cors, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect, Rewrite,

@@ -6,8 +6,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use serde::{Deserialize, Serialize};
 use xds::model;
 
-use super::Jwt;
 use super::tls::fingerprint;
+use super::{Authorization, Jwt};
 use crate::text::{of_duration, of_timeout};
 
 /// What one policy object says of one target.
@@ -131,6 +131,9 @@ pub struct PolicySpec {
     /// Tokens that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<Jwt>,
+    /// Which requests are let through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authorization: Option<Authorization>,
     /// Fingerprint of what a Gateway shows to backends that ask for a certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
@@ -147,6 +150,7 @@ impl From<&model::PolicySpec> for PolicySpec {
             retry_budget: spec.retry_budget.map(Into::into),
             ejection: spec.ejection.map(Into::into),
             jwt: spec.jwt.as_ref().map(Into::into),
+            authorization: spec.authorization.as_ref().map(Into::into),
             client_certificate: spec.client_certificate.as_ref().and_then(fingerprint),
         }
     }

@@ -4,6 +4,7 @@
 //! are serde defaults, so that an object is complete once it is parsed; everything else that an
 //! API server would refuse is refused by `admit`, before an object comes here.
 
+mod authorization;
 mod backend;
 mod backend_ref;
 mod backend_tls_policy;
@@ -28,6 +29,7 @@ mod service;
 mod traffic_policy;
 mod trust_bundle;
 
+pub use authorization::{AuthorizationRuleSpec, AuthorizationSpec};
 pub use backend::{
     Backend, BackendDns, BackendHost, BackendProtocol, BackendSpec, BackendUnix,
     ProxyProtocolVersion,

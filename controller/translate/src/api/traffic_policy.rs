@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::{JwtSpec, ObjectMeta};
+use super::{AuthorizationSpec, JwtSpec, ObjectMeta};
 
 /// A `TrafficPolicy`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -29,6 +29,9 @@ pub struct TrafficPolicySpec {
     /// Tokens that requests must or may carry.
     #[serde(default)]
     pub jwt: Option<JwtSpec>,
+    /// Which requests are let through.
+    #[serde(default)]
+    pub authorization: Option<AuthorizationSpec>,
     /// Limits and timeouts.
     #[serde(default)]
     pub limits: Option<LimitsSpec>,

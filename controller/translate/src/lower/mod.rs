@@ -1,6 +1,7 @@
 //! From what objects mean to resources of the model: rules, backends, services and their workloads,
 //! policies.
 
+pub(crate) mod authorization;
 pub(crate) mod backend;
 pub(crate) mod cors;
 pub(crate) mod filters;

@@ -7,8 +7,8 @@ use xds::model::{
     PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
 };
 
-use super::jwt;
 use super::rule::duration;
+use super::{authorization, jwt};
 use crate::api::{
     self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, LimitsSpec,
     PathOptionsSpec, ProxyProtocolSpec, TrafficPolicy, TrafficPolicySpec,
@@ -28,48 +28,57 @@ pub(crate) struct LoweredPolicy {
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers what the policy `name` says. Tokens are asked for even where the policy is refused.
+/// Lowers what the policy `name` says. What restricts requests holds even where the policy is refused.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
     spec: &TrafficPolicySpec,
 ) -> LoweredPolicy {
     let from = Referrer::of::<TrafficPolicy>(&name.namespace, Carries::Requests);
-    let jwt = spec.jwt.as_ref().map(|spec| jwt::lower(reader, from, spec));
-    let (others, refusal) = match all_but_jwt(spec) {
+    let (mut lowered, mut refusal) = match all_but_restrictions(spec) {
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),
     };
-    let Some(jwt) = jwt else {
-        return LoweredPolicy {
-            spec: others,
-            refusal,
-            refs: Vec::new(),
-        };
-    };
-    let place = |problem: Problem| problem.under("spec.jwt");
-    let problems: Vec<_> = jwt.problems.into_iter().map(place).collect();
-    let denied = problems.first().map(|first| Problem {
-        message: format!(
-            "{}; until then the tokens it is about are refused",
-            match &*problems {
-                [only] => only.message.clone(),
-                all => problem::join(all.iter()),
-            }
-        ),
-        ..first.clone()
-    });
+    let mut refs = Vec::new();
+    if let Some(jwt) = &spec.jwt {
+        let jwt = jwt::lower(reader, from, jwt);
+        let until_then = "until then the tokens it is about are refused";
+        refusal = refusal.or_else(|| denied("spec.jwt", jwt.problems, until_then));
+        refs.extend(
+            jwt.refs
+                .into_iter()
+                .map(|problem| problem.under("spec.jwt")),
+        );
+        lowered.jwt = Some(jwt.policy);
+    }
+    if let Some(authorization) = &spec.authorization {
+        let (policy, problems) = authorization::lower(authorization);
+        let until_then = "until then every request of its targets is refused";
+        refusal = refusal.or_else(|| denied("spec.authorization", problems, until_then));
+        lowered.authorization = Some(policy);
+    }
     LoweredPolicy {
-        spec: PolicySpec {
-            jwt: Some(jwt.policy),
-            ..others
-        },
-        refusal: refusal.or(denied),
-        refs: jwt.refs.into_iter().map(place).collect(),
+        spec: lowered,
+        refusal,
+        refs,
     }
 }
 
-fn all_but_jwt(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
+/// All problems of a field as one, with what they lead to.
+fn denied(field: &str, problems: Vec<Problem>, until_then: &str) -> Option<Problem> {
+    let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
+    let first = problems.first()?;
+    let message = match &*problems {
+        [only] => only.message.clone(),
+        all => problem::join(all.iter()),
+    };
+    Some(Problem {
+        message: format!("{message}; {until_then}"),
+        ..first.clone()
+    })
+}
+
+fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
     let budget = spec.retry_budget.map(|budget| RetryBudget {
         percent: budget.percent,
         floor: budget.floor,
@@ -92,6 +101,7 @@ fn all_but_jwt(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
         retry_budget: budget,
         ejection: spec.ejection.as_ref().map(ejection).transpose()?,
         jwt: None,
+        authorization: None,
         client_certificate: None,
     })
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{JwtMode, JwtPolicy, ObjectName, PolicySpec, PolicyTarget};
+use xds::model::{AuthorizationPolicy, JwtMode, JwtPolicy, ObjectName, PolicySpec, PolicyTarget};
 
-use super::policy_fields::{FIELDS, JWT};
+use super::policy_fields::{FIELDS, RESTRICTIONS};
 use crate::api::{self, Resource as _};
 use crate::problem::Problem;
 use crate::reason::Reason;
@@ -15,7 +15,7 @@ use crate::reason::Reason;
 pub(crate) struct Aimed {
     pub(crate) target: Arc<PolicyTarget>,
     pub(crate) spec: Arc<PolicySpec>,
-    /// Why the policy is refused here. What is left then is what it says of tokens.
+    /// Why the policy is refused here. What is left then is what restricts requests.
     pub(crate) refusal: Option<Problem>,
 }
 
@@ -27,8 +27,8 @@ pub(crate) type ClaimRank = (Phase, i64, ObjectName);
 pub(crate) enum Phase {
     /// What policies say of their targets.
     Said,
-    /// Every request is refused, because a policy about tokens may have meant the target. After all
-    /// others: a target that has a policy about tokens of its own keeps it.
+    /// Every request is refused, because a policy that restricts requests may have meant the target.
+    /// After all others: a target that has such a restriction of its own keeps it.
     Denied,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn aim(target: PolicyTarget, spec: &PolicySpec, refusal: Option<&Prob
     let refusal = refusal.or_else(|| check_reach(&target, spec).err());
     let mut spec = spec.clone();
     if refusal.is_some() {
-        keep_tokens(&target, &mut spec);
+        keep_restrictions(&target, &mut spec);
     }
     Aimed {
         target: Arc::new(target),
@@ -63,9 +63,12 @@ pub(crate) fn settle(
     let mut settled = BTreeMap::new();
     for (rank, spec) in claims {
         let (phase, _, name) = rank;
-        // Also where it is the policy's own: what it says of tokens is as strict as that.
-        if *phase == Phase::Said || !owners.contains_key(JWT) {
-            settled.insert(rank.clone(), leave(name, spec, &mut owners));
+        let spec = match phase {
+            Phase::Said => Arc::clone(spec),
+            Phase::Denied => unclaimed(spec, &owners),
+        };
+        if *phase == Phase::Said || FIELDS.iter().any(|field| (field.is_set)(&spec)) {
+            settled.insert(rank.clone(), leave(name, &spec, &mut owners));
         }
     }
     settled
@@ -88,23 +91,41 @@ fn leave<'a>(
     Settled { spec: left, lost }
 }
 
-/// What a target that refuses every request is told.
-pub(crate) fn deny_all() -> PolicySpec {
+/// Without the fields that somebody has. Also where it is the policy itself: what it says of them is
+/// as strict.
+fn unclaimed(
+    spec: &Arc<PolicySpec>,
+    owners: &HashMap<&'static str, &ObjectName>,
+) -> Arc<PolicySpec> {
+    let mut spec = Arc::clone(spec);
+    for field in FIELDS
+        .iter()
+        .filter(|field| owners.contains_key(field.name))
+    {
+        (field.clear)(Arc::make_mut(&mut spec));
+    }
+    spec
+}
+
+/// What a target that refuses every request is told, by the restrictions of a policy that may have
+/// meant it.
+pub(crate) fn deny_all(restrictions: &PolicySpec) -> PolicySpec {
     PolicySpec {
-        jwt: Some(JwtPolicy {
+        jwt: restrictions.jwt.is_some().then(|| JwtPolicy {
             mode: JwtMode::Strict,
             realm: None,
             providers: Vec::new(),
         }),
+        authorization: (restrictions.authorization.is_some()).then(AuthorizationPolicy::deny_all),
         ..PolicySpec::default()
     }
 }
 
-/// A rule about tokens holds even where the rest of its policy is refused: without it everyone
+/// What restricts requests holds even where the rest of its policy is refused: without it everyone
 /// would come in.
-fn keep_tokens(target: &PolicyTarget, spec: &mut PolicySpec) {
+fn keep_restrictions(target: &PolicyTarget, spec: &mut PolicySpec) {
     for field in FIELDS {
-        if field.name != JWT || !field.reach.holds(target) {
+        if !RESTRICTIONS.contains(&field.name) || !field.reach.holds(target) {
             (field.clear)(spec);
         }
     }
@@ -145,6 +166,6 @@ pub(crate) fn spell(target: &PolicyTarget) -> String {
     }
 }
 
-/// What becomes of requests while a policy about tokens has a target that cannot be told.
+/// What becomes of requests while a policy that restricts them has a target that cannot be told.
 pub(crate) const UNTIL_THEN_REFUSED: &str =
     "; until then every request that it may have meant is refused";

@@ -61,8 +61,10 @@ impl Reach {
     }
 }
 
-/// The field whose loss would let requests in.
-pub(crate) const JWT: &str = "jwt";
+/// The fields whose loss would let requests in.
+pub(crate) const RESTRICTIONS: [&str; 2] = [JWT, AUTHORIZATION];
+const JWT: &str = "jwt";
+const AUTHORIZATION: &str = "authorization";
 /// The first spelling of trust.
 const TRUST: &str = "trustedHops";
 
@@ -80,6 +82,7 @@ macro_rules! fields {
 pub(crate) const FIELDS: &[Field] = fields! {
     "accessLog" Request: access_log;
     JWT Request: jwt;
+    AUTHORIZATION Request: authorization;
     TRUST Connection: trust;
     "proxyProtocol" Connection: proxy_protocol;
     "pathOptions" Connection: path_options;

@@ -112,7 +112,7 @@ fn conditions(
             }
         }
     };
-    let conditions = attached(conditions, target);
+    let conditions = attached(conditions, has_jwt, target);
     let conditions = match refs {
         _ if !has_jwt => conditions,
         [] => conditions.happy(
@@ -125,12 +125,15 @@ fn conditions(
     conditions.unhappy(Type::Conflicted, target.lost).done()
 }
 
-fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
+fn attached(conditions: Conditions, has_jwt: bool, target: &TargetOutcome<'_>) -> Conditions {
     match (target.is_left, target.refusal) {
         (true, refusal) if target.in_use => {
             let effect = match refusal {
                 None => "the policy has an effect",
-                Some(_) => "what the policy says of tokens has an effect, and nothing else",
+                Some(_) if has_jwt => {
+                    "what the policy says of tokens has an effect, and nothing else"
+                }
+                Some(_) => "what the policy says of authorization has an effect, and nothing else",
             };
             conditions.happy(Type::Attached, Reason::Attached, effect)
         }

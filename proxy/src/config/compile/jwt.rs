@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::warn;
 use xds::model::{JwksLocation, JwtKeys, JwtPolicy, JwtProvider};
 
-use crate::policy::jwt::{Authenticator, KeySet, KeySource, Provenance, Wake};
+use crate::policy::jwt::{Authenticator, KeySet, KeySource, Provenance, UseOfClaims, Wake};
 
 /// The policies of the configurations so far.
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Authenticators {
     policies: Vec<Known>,
     remote: Vec<RemoteKeys>,
     /// Places of those of the present model, by where they are in it: many rules share one.
-    seen: HashMap<usize, usize>,
+    seen: HashMap<(usize, UseOfClaims), usize>,
     wake: Option<Wake>,
 }
 
@@ -24,6 +24,7 @@ pub(super) struct Authenticators {
 #[derive(Debug)]
 struct Known {
     policy: JwtPolicy,
+    use_of_claims: UseOfClaims,
     compiled: Arc<Authenticator>,
     rules: usize,
 }
@@ -53,11 +54,16 @@ impl Authenticators {
     }
 
     /// What a policy of the present model comes to, for one rule more.
-    pub(super) fn acquire(&mut self, policy: &JwtPolicy) -> Arc<Authenticator> {
-        let place = std::ptr::from_ref(policy).addr();
+    pub(super) fn acquire(
+        &mut self,
+        policy: &JwtPolicy,
+        use_of_claims: UseOfClaims,
+    ) -> Arc<Authenticator> {
+        let place = (std::ptr::from_ref(policy).addr(), use_of_claims);
         let at = self.seen.get(&place).copied();
-        let at = at.or_else(|| self.policies.iter().position(|it| it.policy == *policy));
-        let at = at.unwrap_or_else(|| self.compile(policy));
+        let is = |it: &Known| it.use_of_claims == use_of_claims && it.policy == *policy;
+        let at = at.or_else(|| self.policies.iter().position(is));
+        let at = at.unwrap_or_else(|| self.compile(policy, use_of_claims));
         self.seen.insert(place, at);
         let known = &mut self.policies[at];
         known.rules += 1;
@@ -88,12 +94,13 @@ impl Authenticators {
         &self.remote
     }
 
-    fn compile(&mut self, policy: &JwtPolicy) -> usize {
+    fn compile(&mut self, policy: &JwtPolicy, use_of_claims: UseOfClaims) -> usize {
         let providers = policy.providers.iter();
         let keys: Vec<_> = providers.map(|provider| self.keys(provider)).collect();
         self.policies.push(Known {
             policy: policy.clone(),
-            compiled: Arc::new(Authenticator::compile(policy, keys)),
+            use_of_claims,
+            compiled: Arc::new(Authenticator::compile(policy, keys, use_of_claims)),
             rules: 0,
         });
         self.policies.len() - 1

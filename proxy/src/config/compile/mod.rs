@@ -5,6 +5,7 @@
 //! bind and routes their listener, policies are merged into what they aim at, services and the
 //! workloads behind them become clusters.
 
+mod authorization;
 mod bind;
 mod cluster;
 mod dirty;
@@ -27,6 +28,7 @@ use xds::model::{
     self, BindKey, Change, HostAddress, Hosts, ListenerKey, LogFormat, Model, Resource, RouteKey,
 };
 
+use self::authorization::Authorizations;
 use self::bind::{BindCompiler, CompiledBind};
 use self::cluster::{ClusterCompiler, CompiledCluster};
 use self::dirty::Dirty;
@@ -90,6 +92,7 @@ pub struct Compiler {
     endpoints: usize,
     ids: Ids,
     jwt: Authenticators,
+    authorization: Authorizations,
     tls: TlsCompiler,
 }
 
@@ -162,6 +165,7 @@ impl Compiler {
         self.ids.begin(self.version);
         self.targets.slots.begin();
         self.jwt.begin();
+        self.authorization.begin();
         let mut dirty = std::mem::take(&mut self.dirty);
         let shows_other = dirty.certificates && self.targets.show(&self.model, &self.policies);
         let is_other = self.options.as_ref() != Some(options);
@@ -283,6 +287,7 @@ impl Compiler {
             gateway: &listener.gateway,
             settings: &settings,
             jwt: &mut self.jwt,
+            authorization: &mut self.authorization,
             clusters: Vec::new(),
         };
         let compiled = route.map(|route| compiler.compile(route));

@@ -5,8 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::model::{
-    self, AccessLog, BackendKey, EscapedSlash, JwtPolicy, ListenerKey, ObjectName, PathOptions,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
+    self, AccessLog, AuthorizationPolicy, BackendKey, EscapedSlash, JwtPolicy, ListenerKey,
+    ObjectName, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, Route,
+    ServiceKey, Trust,
 };
 
 use super::CompileOptions;
@@ -170,6 +171,7 @@ pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,
     pub(super) access_log: AccessLog,
     pub(super) jwt: Option<&'a JwtPolicy>,
+    pub(super) authorization: Option<&'a AuthorizationPolicy>,
 }
 
 impl<'a> RequestSettings<'a> {
@@ -178,6 +180,7 @@ impl<'a> RequestSettings<'a> {
             limits: Limits::default(),
             access_log: options.access_log.clone(),
             jwt: None,
+            authorization: None,
         }
     }
 
@@ -188,6 +191,8 @@ impl<'a> RequestSettings<'a> {
             self.access_log = access_log.clone();
         }
         self.jwt = nearer.field(|spec| spec.jwt.as_ref()).or(self.jwt);
+        let authorization = nearer.field(|spec| spec.authorization.as_ref());
+        self.authorization = authorization.or(self.authorization);
         self
     }
 }

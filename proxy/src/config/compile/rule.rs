@@ -7,6 +7,7 @@ use xds::model::{
     Timeout, Transport,
 };
 
+use super::authorization::Authorizations;
 use super::ids::Ids;
 use super::jwt::Authenticators;
 use super::policy::{Layer, Policies, RequestSettings, parts};
@@ -14,7 +15,7 @@ use super::targets::{Targets, Users};
 use crate::config::{ClusterIndex, Draw, L4Rule, Rule, RuleBackend};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
-use crate::policy::jwt::Authenticator;
+use crate::policy::jwt::{Authenticator, UseOfClaims};
 
 /// A rule that was compiled, and what it uses.
 #[derive(Debug)]
@@ -74,6 +75,7 @@ pub(super) struct RuleCompiler<'c> {
     /// What Gateway and listener say.
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
+    pub(super) authorization: &'c mut Authorizations,
     /// The clusters that the rule at hand uses.
     pub(super) clusters: Vec<ClusterIndex>,
 }
@@ -104,6 +106,10 @@ impl<'c> RuleCompiler<'c> {
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let timeouts = rule.timeouts;
+        let use_of_claims = match settings.authorization {
+            Some(_) => UseOfClaims::Rules,
+            None => UseOfClaims::Headers,
+        };
         Rule {
             id: self.ids.rules.acquire(&route.key),
             name: parts(route.key.as_str(), 4).into(),
@@ -113,7 +119,12 @@ impl<'c> RuleCompiler<'c> {
             waits_forever: [timeouts.request, timeouts.backend_request].contains(&Timeout::Never),
             retry: rule.retry.clone(),
             session: rule.session.clone(),
-            jwt: settings.jwt.map(|policy| self.jwt.acquire(policy)),
+            jwt: settings
+                .jwt
+                .map(|policy| self.jwt.acquire(policy, use_of_claims)),
+            authorization: settings
+                .authorization
+                .map(|policy| self.authorization.of(policy)),
             answers,
             draw: Draw::new(&weights),
             backends: policies

@@ -58,6 +58,7 @@ impl Scrape<'_> {
         self.connections(&names, out);
         self.upstreams(out);
         self.tokens(out);
+        self.authorizations(out);
         self.picks(out);
         self.refused(out);
         self.configuration(&names, out);

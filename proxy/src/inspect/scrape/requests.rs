@@ -10,6 +10,7 @@ use super::table::{BOUNDS, Table, by_cause, by_reason, ids, seconds};
 use crate::observe::counters::HistogramSum;
 use crate::observe::picks::PickResult;
 use crate::observe::series::Series;
+use crate::policy::authorization::Forbidden;
 
 impl Scrape<'_> {
     pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
@@ -137,6 +138,22 @@ impl Scrape<'_> {
         }
         for (reason, count) in sums {
             result("denied", reason, count);
+        }
+    }
+
+    /// What policies of authorization said of requests.
+    pub(super) fn authorizations(&self, out: &mut Exposition) {
+        let help = "Requests that a policy of authorization was asked about, by what it said.";
+        let mut family = out.counter("authorization_results", help);
+        let mut result = |result, reason, count| {
+            let labels = Labels::none().with("result", result);
+            family.number(&labels.with("reason", reason), count);
+        };
+        let allowed = self.sum(|shard| shard.authorizations.allowed.value());
+        result("allowed", "allowed", allowed);
+        for forbidden in Forbidden::ALL {
+            let count = self.sum(|shard| shard.authorizations.forbidden.of(*forbidden));
+            result("denied", forbidden.reason(), count);
         }
     }
 

@@ -20,6 +20,7 @@ use crate::http::grammar::is_alike;
 use crate::http::h1::encode::field;
 use crate::http::known::Known;
 use crate::limits::LOG_FIELD_BYTES;
+use crate::policy::authorization::ClaimValues;
 use crate::policy::headers::{HeaderEdits, is_ours};
 
 /// A policy of tokens.
@@ -36,6 +37,16 @@ pub struct Authenticator {
     providers: Vec<Provider>,
     /// Headers that come from claims, so that they never come from clients.
     claimed: Vec<HeaderName>,
+    use_of_claims: UseOfClaims,
+}
+
+/// Whether anybody asks for claims after a token was verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UseOfClaims {
+    /// Headers alone, which are made once.
+    Headers,
+    /// Rules of authorization too.
+    Rules,
 }
 
 /// An issuer of tokens.
@@ -56,6 +67,8 @@ pub struct Verified {
     pub(super) subject: Option<Box<str>>,
     pub(super) forward: JwtForward,
     pub(super) lines: Box<[Line]>,
+    /// What rules of authorization read.
+    pub(super) claims: Option<ClaimValues>,
 }
 
 /// A field line that a claim came to.
@@ -88,7 +101,11 @@ pub struct Principal<'a> {
 impl Authenticator {
     /// Compiles a policy. `keys` gives the keys of each provider, in their order.
     #[must_use]
-    pub fn compile(policy: &JwtPolicy, keys: impl IntoIterator<Item = Arc<KeySource>>) -> Self {
+    pub fn compile(
+        policy: &JwtPolicy,
+        keys: impl IntoIterator<Item = Arc<KeySource>>,
+        use_of_claims: UseOfClaims,
+    ) -> Self {
         let mut places = Vec::new();
         let mut claimed = Vec::new();
         let compile = |(provider, keys): (&JwtProvider, _)| {
@@ -125,6 +142,7 @@ impl Authenticator {
             places,
             providers,
             claimed,
+            use_of_claims,
         }
     }
 
@@ -224,7 +242,7 @@ impl Authenticator {
             if provider.issuer != unverified.issuer() || !provider.places.contains(&place) {
                 continue;
             }
-            match provider.verify(&unverified, now, unknown) {
+            match provider.verify(&unverified, now, unknown, self.use_of_claims) {
                 Ok(accepted) => {
                     return Ok(Entry {
                         fingerprint,
@@ -258,6 +276,7 @@ impl Provider {
         token: &Unverified<'_>,
         now: i64,
         unknown: &UnknownKeys,
+        use_of_claims: UseOfClaims,
     ) -> Result<Accepted, Denied> {
         let in_force = self.keys.load(now).ok_or(Refusal::NoKeys)?;
         let keys = in_force.keys().ok_or(Refusal::NoKeys)?;
@@ -270,11 +289,11 @@ impl Provider {
         Ok(Accepted {
             keys: keys.version(),
             expires,
-            verified: self.read(&claims)?,
+            verified: self.read(&claims, use_of_claims)?,
         })
     }
 
-    fn read(&self, claims: &Claims) -> Result<Verified, Refusal> {
+    fn read(&self, claims: &Claims, use_of_claims: UseOfClaims) -> Result<Verified, Refusal> {
         let line = |claim: &ClaimHeader| {
             Some(Line {
                 name: claim.header.clone(),
@@ -290,6 +309,7 @@ impl Provider {
             subject: claims.subject()?.map(clipped),
             forward: self.forward,
             lines: self.claims.iter().filter_map(line).collect(),
+            claims: (use_of_claims == UseOfClaims::Rules).then(|| claims.values()),
         })
     }
 }
@@ -306,6 +326,13 @@ impl Principal<'_> {
     pub fn subject(&self) -> Option<&str> {
         let (_, verified) = self.token.as_ref()?;
         verified.subject.as_deref()
+    }
+
+    /// What the token says, where rules ask for it.
+    #[must_use]
+    pub fn claims(&self) -> Option<&ClaimValues> {
+        let (_, verified) = self.token.as_ref()?;
+        verified.claims.as_ref()
     }
 
     /// Whether the backend does not get a field as it came: it held the token, or a client claimed

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Refusal;
 use crate::limits::JWT_SKEW;
+use crate::policy::authorization::ClaimValues;
 
 /// The claims of a token, each of them once.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,6 +98,11 @@ impl Claims {
         let carried =
             !text.chars().any(char::is_control) && !text.starts_with(' ') && !text.ends_with(' ');
         carried.then_some(text)
+    }
+
+    /// All of them, as rules of authorization read them.
+    pub(super) fn values(&self) -> ClaimValues {
+        ClaimValues::new(&self.0)
     }
 
     /// The claim of this name. Dots lead into objects, but for names that have dots themselves.

@@ -17,7 +17,7 @@ mod refusal;
 mod source;
 mod verify;
 
-pub use authenticator::{Authenticator, Principal, Proof, Verified};
+pub use authenticator::{Authenticator, Principal, Proof, UseOfClaims, Verified};
 pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
 pub use missing::{Denied, MissingKey};

@@ -9,7 +9,11 @@ use crate::admit::check::Check;
 use crate::admit::crd;
 use crate::admit::schema::Schema;
 use crate::admit::suggest;
-use crate::api::{Backend, JwtProviderSpec, JwtSpec, TrafficPolicy, TrafficPolicySpec};
+use crate::api::{
+    AuthorizationRuleSpec, AuthorizationSpec, Backend, JwtProviderSpec, JwtSpec, TrafficPolicy,
+    TrafficPolicySpec,
+};
+use crate::expression::Expression;
 use crate::jwks;
 use crate::lower::header_edit;
 
@@ -30,31 +34,39 @@ impl Admissible for TrafficPolicy {
         Some(&crd::TRAFFIC_POLICY)
     }
 
-    /// A policy that may be about tokens refuses every request until it is admitted. Its targets are
+    /// A policy that may restrict requests refuses every one until it is admitted. Its targets are
     /// read as far as they go; one that cannot be told is left without a name, and stands for the
     /// whole namespace.
     fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
-        if spec.is_some_and(|spec| !may_ask_for_tokens(spec)) {
+        let jwt = spec.is_none_or(|spec| may_have(spec, JWT, true));
+        let authorization = spec.is_some_and(|spec| may_have(spec, AUTHORIZATION, false));
+        if !jwt && !authorization {
             return None;
         }
         Some(Self {
             metadata: presumed_metadata(name, written),
             spec: TrafficPolicySpec {
                 target_refs: spec.map(presumed_targets).unwrap_or_default(),
-                jwt: Some(JwtSpec::default()),
+                jwt: jwt.then(JwtSpec::default),
+                // Without a rule it lets nobody in.
+                authorization: authorization.then(AuthorizationSpec::default),
                 ..TrafficPolicySpec::default()
             },
         })
     }
 
     fn shadow(&self) -> Option<Self> {
-        self.spec.jwt.as_ref()?;
+        let (jwt, authorization) = (&self.spec.jwt, &self.spec.authorization);
+        if jwt.is_none() && authorization.is_none() {
+            return None;
+        }
         Some(Self {
             metadata: self.metadata.clone(),
             spec: TrafficPolicySpec {
                 target_refs: self.spec.target_refs.clone(),
-                jwt: Some(JwtSpec::default()),
+                jwt: jwt.as_ref().map(|_| JwtSpec::default()),
+                authorization: authorization.as_ref().map(|_| AuthorizationSpec::default()),
                 ..TrafficPolicySpec::default()
             },
         })
@@ -63,39 +75,56 @@ impl Admissible for TrafficPolicy {
     /// Also a field of a policy that may be a newer way to authenticate.
     fn guards(field: &[&str]) -> bool {
         match field {
-            ["spec", name] => may_mean_tokens(name),
-            _ => guarded(&["spec.jwt"], field),
+            ["spec", name] => may_mean(name, JWT, true) || may_mean(name, AUTHORIZATION, false),
+            _ => guarded(&["spec.jwt", "spec.authorization"], field),
         }
     }
 
     /// What a definition has no words for.
     fn check(&self, check: &mut Check) {
-        let Some(jwt) = &self.spec.jwt else { return };
         check.field("spec", |check| {
-            check.field("jwt", |check| {
-                check.each("providers", &jwt.providers, provider);
-            });
+            if let Some(jwt) = &self.spec.jwt {
+                check.field(JWT, |check| {
+                    check.each("providers", &jwt.providers, provider);
+                });
+            }
+            if let Some(authorization) = &self.spec.authorization {
+                check.field(AUTHORIZATION, |check| {
+                    check.each("deny", &authorization.deny, rule);
+                    check.each("allow", &authorization.allow, rule);
+                });
+            }
         });
     }
 }
 
-/// Whether a spec has `jwt`, or a field that may be a slip of it or a newer way to authenticate.
-fn may_ask_for_tokens(spec: &Map<String, Value>) -> bool {
-    spec.keys().any(|name| may_mean_tokens(name))
+/// Whether a spec has a field, or what may be a slip of it; or, if `or_unknown`, a field that is like
+/// none and may be a newer way to authenticate.
+fn may_have(spec: &Map<String, Value>, field: &str, or_unknown: bool) -> bool {
+    spec.keys().any(|name| may_mean(name, field, or_unknown))
 }
 
-/// Whether this is `jwt`, or nearer to it than to any other field, or near to none.
-fn may_mean_tokens(name: &str) -> bool {
+/// Whether this is the field, or nearer to it than to any other one; or near to none.
+fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
     let known = serde_json::to_value(TrafficPolicySpec::default()).unwrap_or_default();
     let known: Vec<&str> = known
         .as_object()
         .into_iter()
         .flat_map(|fields| fields.keys().map(String::as_str))
         .collect();
-    suggest::nearest(name, known).is_none_or(|meant| meant == JWT)
+    suggest::nearest(name, known).map_or(or_unknown, |meant| meant == field)
 }
 
 const JWT: &str = "jwt";
+const AUTHORIZATION: &str = "authorization";
+
+fn rule(check: &mut Check, rule: &AuthorizationRuleSpec) {
+    check.fits_field("when", Some(&rule.when), |text| {
+        Expression::parse(text)
+            .map(drop)
+            .map_err(|why| why.to_string())
+    });
+}
 
 fn provider(check: &mut Check, provider: &JwtProviderSpec) {
     check.field("jwks", |check| {

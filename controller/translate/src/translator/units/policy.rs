@@ -29,9 +29,11 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) refs: Vec<Problem>,
     /// One for each reference to a target that is ours to judge.
     pub(crate) targets: Vec<PolicyReference>,
-    /// Targets that refuse every request, because the policy asks for tokens and a target of it
+    /// Targets that refuse every request, because the policy restricts requests and a target of it
     /// cannot be told.
     pub(crate) denied: BTreeSet<PolicyTarget>,
+    /// What they are told.
+    denial: Arc<PolicySpec>,
 }
 
 /// A reference of a policy to a target.
@@ -50,6 +52,7 @@ impl Unit for PolicyUnit {
         let object = reader.object::<TrafficPolicy>(name)?;
         let lowered = lower(reader, name, &object.spec);
         let has_jwt = object.spec.jwt.is_some();
+        let restricts = has_jwt || object.spec.authorization.is_some();
         let namespace = &name.namespace;
         let references = object.spec.target_refs.iter().enumerate();
         let targets = references.filter_map(|(index, reference)| {
@@ -57,7 +60,7 @@ impl Unit for PolicyUnit {
                 Err(TargetError::NotOurs) => return None,
                 Err(TargetError::Problem(problem)) => {
                     let mut problem = problem.under(format_args!("spec.targetRefs[{index}]"));
-                    if has_jwt && !denied(reader, namespace, reference).is_empty() {
+                    if restricts && !denied(reader, namespace, reference).is_empty() {
                         problem.message += UNTIL_THEN_REFUSED;
                     }
                     Err(problem)
@@ -69,7 +72,7 @@ impl Unit for PolicyUnit {
         });
         let targets = targets.collect();
         let mut all_denied = BTreeSet::new();
-        if has_jwt {
+        if restricts {
             let references = object.spec.target_refs.iter();
             all_denied.extend(references.flat_map(|it| denied(reader, namespace, it)));
             if object.spec.target_refs.is_empty() {
@@ -83,6 +86,7 @@ impl Unit for PolicyUnit {
             refs: lowered.refs,
             targets,
             denied: all_denied,
+            denial: Arc::new(deny_all(&lowered.spec)),
         })
     }
 
@@ -117,7 +121,7 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
             (Arc::clone(&aimed.target), rank(Phase::Said), spec)
         });
         let denials = policy.denied.iter().map(move |target| {
-            let spec = Arc::new(deny_all());
+            let spec = Arc::clone(&policy.denial);
             (Arc::new(target.clone()), rank(Phase::Denied), spec)
         });
         aimed.chain(denials).collect::<Vec<_>>()

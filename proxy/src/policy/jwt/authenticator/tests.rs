@@ -13,6 +13,7 @@ use crate::failure::FailureKind;
 use crate::http::head::Fields;
 use crate::http::known::Known;
 use crate::policy::headers::HeaderEdits;
+use crate::policy::jwt::UseOfClaims;
 use crate::policy::jwt::{Denied, KeySet, KeySource, Principal, Provenance, Refusal, TokenCache};
 use crate::policy::sample::{fields, written};
 
@@ -68,7 +69,11 @@ fn compile(mode: JwtMode, provider: JwtProvider) -> Authenticator {
         realm: None,
         providers: vec![provider],
     };
-    Authenticator::compile(&policy, [Arc::new(KeySource::constant(keys))])
+    Authenticator::compile(
+        &policy,
+        [Arc::new(KeySource::constant(keys))],
+        UseOfClaims::Headers,
+    )
 }
 
 fn carrier<'a>(fields: &'a (Fields, Vec<u8>), query: Option<&'a str>) -> Carrier<'a> {
@@ -226,7 +231,7 @@ fn a_provider_takes_its_tokens_where_it_says_so_alone() {
         realm: None,
         providers: vec![cookies, bearers],
     };
-    let policy = Authenticator::compile(&policy, [keys(), keys()]);
+    let policy = Authenticator::compile(&policy, [keys(), keys()], UseOfClaims::Headers);
     let mut cache = TokenCache::default();
     let cookie = format!("t={}", alice());
     let head = fields(&[("Cookie", cookie.as_str())]);
@@ -255,7 +260,7 @@ fn the_challenge_is_one_line_whatever_the_realm() {
             realm: realm.map(str::to_owned),
             providers: Vec::new(),
         };
-        let policy = Authenticator::compile(&policy, []);
+        let policy = Authenticator::compile(&policy, [], UseOfClaims::Headers);
         let line = |kind| policy.challenge(kind).map(String::from_utf8_lossy);
         let expected = format!("WWW-Authenticate: Bearer realm=\"{expected}\"");
         let asked = line(FailureKind::NoToken).expect("it is asked for");

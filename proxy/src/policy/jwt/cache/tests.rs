@@ -18,6 +18,7 @@ fn entry(token: &str, expires: i64) -> Entry {
             subject: None,
             forward: JwtForward::Keep,
             lines: Box::default(),
+            claims: None,
         }),
     }
 }

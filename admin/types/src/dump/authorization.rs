@@ -1,0 +1,46 @@
+//! Which requests are let through, as a dump shows it.
+
+use serde::{Deserialize, Serialize};
+use xds::model;
+
+/// Rules of a policy, as they are written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Authorization {
+    /// Any of them refuses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<AuthorizationRule>,
+    /// One of them has to hold, where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<AuthorizationRule>,
+}
+
+/// A condition on requests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthorizationRule {
+    /// Its name, where it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The expression.
+    pub when: String,
+}
+
+impl From<&model::AuthorizationPolicy> for Authorization {
+    fn from(policy: &model::AuthorizationPolicy) -> Self {
+        let rules = |rules: &[model::AuthorizationRule]| rules.iter().map(Into::into).collect();
+        Self {
+            deny: rules(&policy.deny),
+            allow: rules(&policy.allow),
+        }
+    }
+}
+
+impl From<&model::AuthorizationRule> for AuthorizationRule {
+    fn from(rule: &model::AuthorizationRule) -> Self {
+        Self {
+            name: rule.name.clone(),
+            when: rule.when.clone(),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `TrafficPolicy.spec.authorization`: which requests are let through.
+
+use serde::{Deserialize, Serialize};
+
+/// Rules on requests and the claims of their tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct AuthorizationSpec {
+    /// Any of them refuses.
+    #[serde(default)]
+    pub deny: Vec<AuthorizationRuleSpec>,
+    /// One of them has to hold, where there are any.
+    #[serde(default)]
+    pub allow: Vec<AuthorizationRuleSpec>,
+}
+
+/// A condition on requests.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct AuthorizationRuleSpec {
+    /// Its name, for traces and logs.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// An expression in CEL.
+    pub when: String,
+}

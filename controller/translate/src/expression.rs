@@ -1,0 +1,284 @@
+//! Expressions of authorization rules: a part of CEL whose evaluation takes time that is linear in what
+//! it reads, and no memory to speak of.
+//!
+//! They are compiled here for the controller, which tells whoever wrote one, and for proxies, which
+//! evaluate them.
+
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
+use cel::{Env, Program};
+use thiserror::Error;
+
+/// Why a text is no expression of a rule. Each says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidExpression {
+    /// Longer than rules are.
+    #[error("has more than {EXPRESSION_BYTES} bytes: make several rules of it")]
+    TooLong,
+    /// Not CEL.
+    #[error("is not CEL: {0}")]
+    Syntax(String),
+    /// A name that stands for nothing.
+    #[error(
+        "`{0}` is not known: use claims, request.method, request.host, request.path, \
+             request.headers and client.address"
+    )]
+    Unknown(String),
+    /// A function that may take too long, or that proxies do not have.
+    #[error(
+        "`{0}` cannot be used: there are comparisons, !, &&, ||, ?:, in, has(), size(), \
+             startsWith(), endsWith(), contains(), and exists() and all() of lists"
+    )]
+    Unavailable(String),
+    /// A loop in a loop takes time that is quadratic in what a token says.
+    #[error("has exists() or all() within another one: make several rules of it")]
+    Nested,
+    /// Not a condition.
+    #[error("is not a condition: compare something")]
+    NoCondition,
+}
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Expression {
+    program: Program,
+    reads_headers: bool,
+}
+
+impl Expression {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// It is none, or none for rules.
+    pub fn parse(text: &str) -> Result<Self, InvalidExpression> {
+        if text.len() > EXPRESSION_BYTES {
+            return Err(InvalidExpression::TooLong);
+        }
+        let program = ENV.compile(text).map_err(|errors| {
+            let text = errors.to_string();
+            let first = text.lines().find(|line| !line.trim().is_empty());
+            InvalidExpression::Syntax(first.unwrap_or("it cannot be parsed").trim().to_owned())
+        })?;
+        let mut check = Check::default();
+        check.expression(program.expression())?;
+        if !is_condition(program.expression()) {
+            return Err(InvalidExpression::NoCondition);
+        }
+        Ok(Self {
+            reads_headers: check.reads_headers,
+            program,
+        })
+    }
+
+    /// The program, for [`environment`].
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Whether it reads headers, of which all have to be at hand.
+    #[must_use]
+    pub fn reads_headers(&self) -> bool {
+        self.reads_headers
+    }
+}
+
+/// The functions that programs call.
+#[must_use]
+pub fn environment() -> Arc<Env> {
+    Arc::clone(&ENV)
+}
+
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+/// Goes through an expression.
+#[derive(Default)]
+struct Check<'a> {
+    /// The loop that this is in.
+    within: Option<&'a ComprehensionExpr>,
+    reads_headers: bool,
+}
+
+type Checked = Result<(), InvalidExpression>;
+
+impl<'a> Check<'a> {
+    fn expression(&mut self, expression: &'a IdedExpr) -> Checked {
+        match &expression.expr {
+            Expr::Literal(_) => Ok(()),
+            Expr::Ident(name) => self.name(name),
+            Expr::Select(select) => self.select(select),
+            Expr::Call(call) => self.call(call),
+            Expr::List(list) => self.all(&list.elements),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Map(_) => Err(InvalidExpression::Unavailable("{}".to_owned())),
+            Expr::Struct(it) => Err(InvalidExpression::Unavailable(it.type_name.clone())),
+            Expr::Unspecified => Err(InvalidExpression::NoCondition),
+        }
+    }
+
+    fn all(&mut self, expressions: &'a [IdedExpr]) -> Checked {
+        expressions.iter().try_for_each(|it| self.expression(it))
+    }
+
+    fn name(&self, name: &str) -> Checked {
+        let is_of_loop = |it: &ComprehensionExpr| it.iter_var == name || it.accu_var == name;
+        let known = name == "claims" || self.within.is_some_and(is_of_loop);
+        known
+            .then_some(())
+            .ok_or_else(|| InvalidExpression::Unknown(name.to_owned()))
+    }
+
+    fn select(&mut self, select: &'a SelectExpr) -> Checked {
+        let Expr::Ident(root) = &select.operand.expr else {
+            return self.expression(&select.operand);
+        };
+        let fields: &[&str] = match root.as_str() {
+            _ if self.within.is_some_and(|it| it.iter_var == *root) => return Ok(()),
+            "request" => &["method", "host", "path", "headers"],
+            "client" => &["address"],
+            _ => return self.expression(&select.operand),
+        };
+        if !fields.contains(&select.field.as_str()) {
+            return Err(InvalidExpression::Unknown(format!(
+                "{root}.{}",
+                select.field
+            )));
+        }
+        self.reads_headers |= root == "request" && select.field == "headers";
+        Ok(())
+    }
+
+    fn call(&mut self, call: &'a CallExpr) -> Checked {
+        let name = call.func_name.as_str();
+        let is_of_loop = self.within.is_some() && name == NOT_STRICTLY_FALSE;
+        if !is_of_loop && !FUNCTIONS.contains(&name) {
+            // Operators are called `_+_`.
+            let shown = name.trim_matches('_').to_owned();
+            return Err(InvalidExpression::Unavailable(shown));
+        }
+        call.target.iter().try_for_each(|it| self.expression(it))?;
+        self.all(&call.args)
+    }
+
+    /// `exists` and `all`; the other macros need functions that are not available.
+    fn comprehension(&mut self, it: &'a ComprehensionExpr) -> Checked {
+        if self.within.is_some() {
+            return Err(InvalidExpression::Nested);
+        }
+        if it.iter_var2.is_some() {
+            return Err(InvalidExpression::Unavailable(
+                "two loop variables".to_owned(),
+            ));
+        }
+        self.expression(&it.iter_range)?;
+        self.within = Some(it);
+        for part in [&it.accu_init, &it.loop_cond, &it.loop_step, &it.result] {
+            self.expression(part)?;
+        }
+        self.within = None;
+        Ok(())
+    }
+}
+
+/// Whether the value can be true: what a claim is, only its token tells.
+fn is_condition(expression: &IdedExpr) -> bool {
+    match &expression.expr {
+        Expr::Call(call) => call.func_name != "size",
+        Expr::Select(_) | Expr::Comprehension(_) => true,
+        Expr::Literal(literal) => matches!(literal, LiteralValue::Boolean(_)),
+        _ => false,
+    }
+}
+
+/// What rules may call.
+const FUNCTIONS: [&str; 16] = [
+    "!_",
+    "_&&_",
+    "_||_",
+    "_?_:_",
+    "_==_",
+    "_!=_",
+    "_<_",
+    "_<=_",
+    "_>_",
+    "_>=_",
+    "@in",
+    "_[_]",
+    "size",
+    "startsWith",
+    "endsWith",
+    "contains",
+];
+
+/// What loops call besides.
+const NOT_STRICTLY_FALSE: &str = "@not_strictly_false";
+
+/// Bytes of an expression: 1 KiB, twenty comparisons.
+pub const EXPRESSION_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::{EXPRESSION_BYTES, Expression};
+
+    #[test]
+    fn conditions_on_claims_and_requests_are_expressions() {
+        for (text, reads_headers) in [
+            ("claims.group == 'admins'", false),
+            ("'admin' in claims.realm_access.roles", false),
+            ("has(claims.group) && claims.group in ['a', 'b']", false),
+            ("claims['https://x/y'].startsWith('z')", false),
+            (
+                "claims.roles.exists(role, role == 'a' || role.endsWith('-admin'))",
+                false,
+            ),
+            (
+                "claims.roles.all(role, role.contains('x')) || size(claims.roles) == 0",
+                false,
+            ),
+            (
+                "request.method in ['GET', 'HEAD'] ? true : claims.level >= 3",
+                false,
+            ),
+            ("request.headers['x-team'] == claims.team", true),
+            ("'x-team' in request.headers", true),
+            (
+                "!request.path.startsWith('/admin/') && request.host != 'a'",
+                false,
+            ),
+            ("client.address == '10.0.0.1'", false),
+            ("claims.verified", false),
+            ("true", false),
+        ] {
+            let expression = Expression::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+            assert_eq!(expression.reads_headers(), reads_headers, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_rule_is_refused_with_the_reason() {
+        let long = format!("claims.a == '{}'", "x".repeat(EXPRESSION_BYTES));
+        for (text, part) in [
+            ("", "is not CEL"),
+            ("claims.", "is not CEL"),
+            ("group == 'a'", "`group` is not known"),
+            ("request.body == ''", "`request.body` is not known"),
+            ("client.port == 1", "`client.port` is not known"),
+            ("claims.a.matches('(a+)+')", "`matches` cannot be used"),
+            ("claims.a + claims.a == 'aa'", "`+` cannot be used"),
+            ("claims.roles.map(r, r) == []", "cannot be used"),
+            ("claims.roles.filter(r, true) == []", "cannot be used"),
+            (
+                "claims.a.exists(x, claims.b.all(y, x == y))",
+                "within another one",
+            ),
+            ("claims == {'a': 1}", "`{}` cannot be used"),
+            ("'a'", "is not a condition"),
+            ("size(claims.a)", "is not a condition"),
+            (&long, "more than 1024 bytes"),
+        ] {
+            let why = Expression::parse(text).expect_err(text).to_string();
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+}

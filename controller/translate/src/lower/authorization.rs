@@ -1,0 +1,41 @@
+//! Which requests are let through. Whatever cannot be carried out denies: a rule that is left out of
+//! `deny` would let requests in.
+
+use xds::model::{AuthorizationPolicy, AuthorizationRule};
+
+use crate::api::{AuthorizationRuleSpec, AuthorizationSpec};
+use crate::expression::Expression;
+use crate::problem::Problem;
+use crate::reason::Reason;
+
+/// Lowers what a policy says of requests, and tells what of it cannot be carried out.
+pub(crate) fn lower(spec: &AuthorizationSpec) -> (AuthorizationPolicy, Vec<Problem>) {
+    let mut problems = Vec::new();
+    if spec.deny.is_empty() && spec.allow.is_empty() {
+        let message = "has no rule: give one in deny or in allow";
+        problems.push(Problem::new(Reason::Invalid, "", message));
+    }
+    let mut rules = |list: &str, specs: &[AuthorizationRuleSpec]| {
+        let specs = specs.iter().enumerate();
+        let rules = specs.map(|(index, spec)| {
+            if let Err(why) = Expression::parse(&spec.when) {
+                let field = format!("{list}[{index}].when");
+                problems.push(Problem::new(Reason::Invalid, field, why));
+            }
+            AuthorizationRule {
+                name: spec.name.clone().unwrap_or_default(),
+                when: spec.when.clone(),
+            }
+        });
+        rules.collect()
+    };
+    let policy = AuthorizationPolicy {
+        deny: rules("deny", &spec.deny),
+        allow: rules("allow", &spec.allow),
+    };
+    if problems.is_empty() {
+        (policy, problems)
+    } else {
+        (AuthorizationPolicy::deny_all(), problems)
+    }
+}

@@ -1,0 +1,30 @@
+//! Policies of authorization: many rules share one, which is compiled once in a model.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use xds::model::AuthorizationPolicy;
+
+use crate::policy::authorization::Authorization;
+
+/// The policies of the present model, by where they are in it.
+#[derive(Debug, Default)]
+pub(super) struct Authorizations(HashMap<usize, Weak<Authorization>>);
+
+impl Authorizations {
+    /// Begins another model.
+    pub(super) fn begin(&mut self) {
+        self.0.clear();
+    }
+
+    /// What a policy of the present model comes to.
+    pub(super) fn of(&mut self, policy: &AuthorizationPolicy) -> Arc<Authorization> {
+        let place = std::ptr::from_ref(policy).addr();
+        if let Some(known) = self.0.get(&place).and_then(Weak::upgrade) {
+            return known;
+        }
+        let compiled = Arc::new(Authorization::compile(policy));
+        self.0.insert(place, Arc::downgrade(&compiled));
+        compiled
+    }
+}

@@ -1,0 +1,144 @@
+//! What rules read: the claims of a verified token, and what the request says of itself.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString,
+};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use serde_json::{Map, Value};
+
+use super::Authorization;
+use crate::http::head::Fields;
+
+/// The claims of a token, as rules read them.
+#[derive(Debug)]
+pub struct ClaimValues(CelMap<'static>);
+
+impl ClaimValues {
+    pub(in crate::policy) fn new(claims: &Map<String, Value>) -> Self {
+        Self(object(claims))
+    }
+}
+
+/// What rules read of one request.
+pub struct Attributes<'a> {
+    claims: &'a CelMap<'static>,
+    request: CelMap<'a>,
+    client: CelMap<'a>,
+}
+
+/// A request, as far as rules go.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its method.
+    pub method: &'a [u8],
+    /// Its host in normal form, without a port.
+    pub host: &'a str,
+    /// Its path in normal form.
+    pub path: &'a str,
+    /// Its fields.
+    pub fields: &'a Fields,
+    /// The bytes that they point into.
+    pub bytes: &'a [u8],
+    /// Where it comes from.
+    pub client: IpAddr,
+    /// What its token says.
+    pub claims: Option<&'a ClaimValues>,
+}
+
+impl<'a> Attributes<'a> {
+    /// What the rules of a policy read of a request.
+    #[must_use]
+    pub fn of(subject: Subject<'a>, policy: &Authorization) -> Self {
+        let mut request = HashMap::new();
+        let text = |text: &'a str| -> Box<dyn Val + 'a> { Box::new(CelString::from(text)) };
+        for (name, value) in [
+            ("method", str::from_utf8(subject.method).unwrap_or_default()),
+            ("host", subject.host),
+            ("path", subject.path),
+        ] {
+            request.insert(key(name), text(value));
+        }
+        if policy.reads_headers() {
+            let headers = headers(subject.fields, subject.bytes);
+            request.insert(key("headers"), Box::new(headers));
+        }
+        let address: Box<dyn Val> = Box::new(CelString::from(subject.client.to_string()));
+        Self {
+            claims: subject.claims.map_or(&NONE, |claims| &claims.0),
+            request: request.into(),
+            client: HashMap::from([(key("address"), address)]).into(),
+        }
+    }
+}
+
+impl VariableResolver for Attributes<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let value: &'b (dyn Val + 'b) = match variable {
+            "claims" => self.claims,
+            "request" => &self.request,
+            "client" => &self.client,
+            _ => return None,
+        };
+        Some(CowVal::Borrowed(value))
+    }
+}
+
+static NONE: LazyLock<CelMap<'static>> = LazyLock::new(CelMap::default);
+
+fn key(name: &'static str) -> CelMapKey<'static> {
+    CelMapKey::String(CelString::from(name))
+}
+
+/// Headers by name in lower case; several lines are joined by commas (RFC 9110 section 5.3).
+fn headers<'a>(fields: &'a Fields, bytes: &'a [u8]) -> CelMap<'a> {
+    let mut lines: HashMap<String, Cow<'a, str>> = HashMap::new();
+    for field in fields {
+        let name = String::from_utf8_lossy(field.name.of(bytes)).to_ascii_lowercase();
+        let value = String::from_utf8_lossy(field.value.of(bytes));
+        lines
+            .entry(name)
+            .and_modify(|known| {
+                let known = known.to_mut();
+                known.push_str(", ");
+                known.push_str(&value);
+            })
+            .or_insert(value);
+    }
+    let lines = lines.into_iter().map(|(name, value)| {
+        let value: Box<dyn Val + 'a> = Box::new(CelString::from(value));
+        (CelMapKey::String(CelString::from(name)), value)
+    });
+    lines.collect::<HashMap<_, _>>().into()
+}
+
+fn object(fields: &Map<String, Value>) -> CelMap<'static> {
+    let fields = fields.iter().map(|(name, inner)| {
+        let name = CelMapKey::String(CelString::from(name.clone()));
+        (name, value(inner))
+    });
+    fields.collect::<HashMap<_, _>>().into()
+}
+
+/// Whole numbers are `int`, as those that rules compare them with.
+fn value(value: &Value) -> Box<dyn Val> {
+    match value {
+        Value::Null => Box::new(CelNull),
+        Value::Bool(value) => Box::new(CelBool::from(*value)),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Box::new(CelInt::from(whole)),
+            None => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
+        },
+        Value::String(text) => Box::new(CelString::from(text.clone())),
+        Value::Array(items) => {
+            let items: Vec<Box<dyn Val>> = items.iter().map(self::value).collect();
+            Box::new(CelList::from(items))
+        }
+        Value::Object(fields) => Box::new(object(fields)),
+    }
+}

@@ -1,0 +1,165 @@
+//! Which requests are let through: rules in CEL on what a request and its token say.
+//!
+//! [`Authorization`] is a policy, compiled off the shards. Evaluation is bounded: `translate` takes only
+//! expressions whose time is linear in the claims and lines that they read. It allocates, as the
+//! `cel` crate does; requests of rules without a policy pay nothing.
+
+mod attributes;
+
+use cel::{Context, Value};
+use tracing::warn;
+use translate::expression::{Expression, environment};
+use xds::model::{AuthorizationPolicy, AuthorizationRule};
+
+use crate::failure::{Failure, FailureKind};
+use crate::names::causes;
+
+pub use attributes::{Attributes, ClaimValues, Subject};
+
+/// A policy of authorization.
+#[derive(Debug)]
+pub struct Authorization {
+    deny: Vec<Rule>,
+    allow: Vec<Rule>,
+    reads_headers: bool,
+}
+
+/// A condition on requests.
+#[derive(Debug)]
+struct Rule {
+    /// As traces call it.
+    name: Box<str>,
+    expression: Expression,
+}
+
+causes! {
+    /// Why a request is not let through.
+    Forbidden;
+    /// A rule of `deny` holds.
+    Denied "denied_by_rule";
+    /// A rule of `deny` cannot be evaluated.
+    NotEvaluated "rule_not_evaluated";
+    /// No rule of `allow` holds.
+    NotAllowed "allowed_by_no_rule";
+}
+
+impl From<Forbidden> for Failure {
+    fn from(forbidden: Forbidden) -> Self {
+        Self::because(FailureKind::Forbidden, forbidden.reason())
+    }
+}
+
+/// What a policy says of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict<'a> {
+    /// Whether it is let through.
+    pub result: Result<(), Forbidden>,
+    /// The rule that decided.
+    pub rule: Option<&'a str>,
+    /// Why rules could not be evaluated, to be told.
+    pub errors: Vec<(&'a str, String)>,
+}
+
+impl Authorization {
+    /// Compiles a policy. One with an expression that is invalid refuses every request.
+    #[must_use]
+    pub fn compile(policy: &AuthorizationPolicy) -> Self {
+        let compiled = Self::try_compile(policy).or_else(|(name, why)| {
+            warn!(
+                rule = name,
+                "every request is refused until a rule is corrected: it {why}"
+            );
+            Self::try_compile(&AuthorizationPolicy::deny_all())
+        });
+        compiled.unwrap_or(Self {
+            deny: Vec::new(),
+            allow: Vec::new(),
+            reads_headers: false,
+        })
+    }
+
+    fn try_compile(policy: &AuthorizationPolicy) -> Result<Self, (String, String)> {
+        let deny = rules("deny", &policy.deny)?;
+        let allow = rules("allow", &policy.allow)?;
+        let mut all = deny.iter().chain(&allow);
+        Ok(Self {
+            reads_headers: all.any(|rule| rule.expression.reads_headers()),
+            deny,
+            allow,
+        })
+    }
+
+    /// Whether rules read headers.
+    #[must_use]
+    pub fn reads_headers(&self) -> bool {
+        self.reads_headers
+    }
+
+    /// Judges a request.
+    #[must_use]
+    pub fn judge(&self, attributes: &Attributes<'_>) -> Verdict<'_> {
+        let mut context = Context::with_env(environment());
+        context.set_variable_resolver(attributes);
+        let mut errors = Vec::new();
+        let mut result = None;
+        for rule in &self.deny {
+            let why = match rule.evaluate(&context, &mut errors) {
+                Some(false) => continue,
+                Some(true) => Forbidden::Denied,
+                None => Forbidden::NotEvaluated,
+            };
+            result = Some((Err(why), Some(&*rule.name)));
+            break;
+        }
+        let (result, rule) = result.unwrap_or_else(|| {
+            let mut allow = self.allow.iter();
+            match allow.find(|rule| rule.evaluate(&context, &mut errors) == Some(true)) {
+                Some(rule) => (Ok(()), Some(&*rule.name)),
+                None if self.allow.is_empty() => (Ok(()), None),
+                None => (Err(Forbidden::NotAllowed), None),
+            }
+        });
+        Verdict {
+            result,
+            rule,
+            errors,
+        }
+    }
+}
+
+impl Rule {
+    /// Whether it holds; `None` where it cannot be evaluated, and why is noted.
+    fn evaluate<'a>(
+        &'a self,
+        context: &Context<'_, '_>,
+        errors: &mut Vec<(&'a str, String)>,
+    ) -> Option<bool> {
+        let why = match self.expression.program().execute(context) {
+            Ok(Value::Bool(holds)) => return Some(holds),
+            Ok(other) => format!("its value is no bool but {}", other.type_of()),
+            Err(error) => error.to_string(),
+        };
+        errors.push((&self.name, why));
+        None
+    }
+}
+
+fn rules(list: &str, rules: &[AuthorizationRule]) -> Result<Vec<Rule>, (String, String)> {
+    let rules = rules.iter().enumerate().map(|(index, rule)| {
+        let name = match rule.name.as_str() {
+            "" => format!("{list}[{index}]"),
+            name => name.to_owned(),
+        };
+        match Expression::parse(&rule.when) {
+            Ok(expression) => Ok(Rule {
+                name: name.into(),
+                expression,
+            }),
+            Err(why) => Err((name, why.to_string())),
+        }
+    });
+    rules.collect()
+}
+
+#[cfg(test)]
+mod tests;
