@@ -43,7 +43,7 @@ on_both_drivers! {
         let mut gateway = quick(gateway(driver), &origin).start();
         gateway.client().gets("/").expects(200);
         gateway.signal(Signal::Hup);
-        gateway.waits_for_log("SIGHUP changes nothing");
+        gateway.waits_for_log("ignoring SIGHUP");
         gateway.client().gets("/").expects(200);
         gateway.signal(Signal::Term);
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());

@@ -18,26 +18,9 @@ pub(super) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> 
     nearest(name, known).map_or_else(String::new, |other| format!(" (did you mean `{other}`?)"))
 }
 
-/// Levenshtein's distance, blind to case.
+/// How many letters are wrong, missing, too many or swapped with their neighbour, whatever their case.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.to_lowercase().chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (above, x) in a.to_lowercase().chars().enumerate() {
-        let mut diagonal = above;
-        let mut left = above + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            let best = (diagonal + usize::from(x != *y))
-                .min(*cell + 1)
-                .min(left + 1);
-            diagonal = *cell;
-            *cell = best;
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = above + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    strsim::osa_distance(&a.to_lowercase(), &b.to_lowercase())
 }
 
 /// Longer than any field's name.
@@ -55,6 +38,7 @@ mod tests {
             ("kitten", "sitting", 3),
             ("Hostnames", "hostnames", 0),
             ("hostname", "hostnames", 1),
+            ("tsl", "tls", 1),
         ] {
             assert_eq!(distance(a, b), expected, "{a} {b}");
             assert_eq!(distance(b, a), expected, "{b} {a}");

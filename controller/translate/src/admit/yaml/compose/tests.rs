@@ -83,8 +83,8 @@ fn the_billion_laughs_are_refused() {
 #[test]
 fn what_is_refused() {
     for (text, line, what) in [
-        ("a: 1\nb: 2\na: 3\n", 3, "the key `a` is there twice"),
-        ("a: {b: 1, b: 2}", 1, "the key `b` is there twice"),
+        ("a: 1\nb: 2\na: 3\n", 3, "the key `a` is defined twice"),
+        ("a: {b: 1, b: 2}", 1, "the key `b` is defined twice"),
         ("a:\n  - b\n c: d\n", 3, "not YAML"),
         ("a: [1, 2\n", 2, "not YAML"),
         ("a: \"x\n", 1, "not YAML"),
