@@ -376,8 +376,8 @@ impl Stream {
         }
     }
 
-    /// Why the peer reset the stream, as far as others are to know: that somebody lost interest or
-    /// has too much to do. Everything else is between it and us.
+    /// Why the peer reset the stream, where the other side is to be told: it cancelled, or it is
+    /// overloaded. Other reasons concern this connection alone.
     pub(crate) fn reset_by_peer(&self) -> Option<Reason> {
         let reason = match &*self.receiving.borrow() {
             Receiving::Body(body) => body.reset,
