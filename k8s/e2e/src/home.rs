@@ -59,8 +59,12 @@ impl Home {
     }
 
     /// What Cargo builds for images: with other flags than the tree's own target folder.
+    ///
+    /// A symbolic link is resolved, so that several homes can share one folder: its path is in the
+    /// compiler's flags.
     pub(crate) fn target(&self) -> PathBuf {
-        self.root.join("target")
+        let target = self.root.join("target");
+        fs::canonicalize(&target).unwrap_or(target)
     }
 
     /// The files of running clusters.
