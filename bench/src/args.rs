@@ -42,6 +42,10 @@ pub(crate) struct Places {
     /// Our gateway, as released.
     #[arg(long, default_value = "target/release/gateway")]
     pub(crate) gateway: PathBuf,
+    /// An earlier build of it, which runs as the peers `before-io-uring` and `before-epoll`: what a
+    /// change costs is their ratio in the same rounds.
+    #[arg(long)]
+    pub(crate) before: Option<PathBuf>,
     /// Where bench/peers/install.sh puts peers.
     #[arg(long, default_value = "target/bench/peers")]
     pub(crate) peers_folder: PathBuf,

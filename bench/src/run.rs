@@ -75,7 +75,7 @@ pub(crate) fn list(places: &Places) -> Result<()> {
         say(&format!("  {:<18} {}  {missing}", case.name(), case.title));
     }
     say("\npeers:");
-    for peer in peers::all(&places.gateway, &places.peers_folder) {
+    for peer in peers::all(places) {
         let version = peer
             .version()
             .unwrap_or_else(|error| format!("missing: {error:#}"));
@@ -142,7 +142,7 @@ fn settings(args: &RunArgs, method: &Method) -> Settings {
 
 /// Those asked for and installed; what is missing is said and recorded.
 fn present_peers(args: &RunArgs, record: &mut Record) -> Result<Vec<Box<dyn Peer>>> {
-    let mut list = peers::all(&args.places.gateway, &args.places.peers_folder);
+    let mut list = peers::all(&args.places);
     for asked in &args.peers {
         let known = list
             .iter()

@@ -242,7 +242,7 @@ mod tests {
             "#,
         )
         .expect("parses");
-        let peers = peers::all(Path::new("gateway"), Path::new("peers"));
+        let peers = peers::all(&peers::tests::places());
         let turns: Vec<_> = cases
             .iter()
             .flat_map(|case| peers.iter().take(2).map(move |peer| (case, peer.as_ref())))

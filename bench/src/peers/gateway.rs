@@ -24,32 +24,48 @@ pub(crate) enum Driver {
     Epoll,
 }
 
+/// Which build of the gateway, where two are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// The one that is measured.
+    Current,
+    /// An earlier one, which counts as a peer.
+    Before,
+}
+
 /// The gateway on one of its drivers.
 pub(crate) struct Gateway {
     binary: PathBuf,
     driver: Driver,
+    build: Build,
 }
 
 impl Gateway {
     /// The gateway at `binary`.
-    pub(crate) fn new(binary: &Path, driver: Driver) -> Self {
+    pub(crate) fn new(binary: &Path, driver: Driver, build: Build) -> Self {
         Self {
             binary: binary.to_owned(),
             driver,
+            build,
         }
     }
 }
 
 impl Peer for Gateway {
     fn name(&self) -> &'static str {
-        match self.driver {
-            Driver::IoUring => "gateway-io-uring",
-            Driver::Epoll => "gateway-epoll",
+        match (self.build, self.driver) {
+            (Build::Current, Driver::IoUring) => "gateway-io-uring",
+            (Build::Current, Driver::Epoll) => "gateway-epoll",
+            (Build::Before, Driver::IoUring) => "before-io-uring",
+            (Build::Before, Driver::Epoll) => "before-epoll",
         }
     }
 
     fn role(&self) -> Role {
-        Role::Gateway
+        match self.build {
+            Build::Current => Role::Gateway,
+            Build::Before => Role::Peer,
+        }
     }
 
     fn version(&self) -> Result<String> {

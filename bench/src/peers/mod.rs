@@ -19,6 +19,8 @@ use std::process::Command;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::gateway::{Build, Driver, Gateway};
+use crate::args::Places;
 use crate::process::Running;
 use crate::scenario::{Case, Front, Loader, RouteKey, Routes, Upstream};
 use crate::tls::Certificate;
@@ -118,10 +120,23 @@ impl Wiring {
 }
 
 /// Every peer there is, in the order of the tables.
-pub(crate) fn all(gateway: &Path, cache: &Path) -> Vec<Box<dyn Peer>> {
-    vec![
-        Box::new(gateway::Gateway::new(gateway, gateway::Driver::IoUring)),
-        Box::new(gateway::Gateway::new(gateway, gateway::Driver::Epoll)),
+pub(crate) fn all(places: &Places) -> Vec<Box<dyn Peer>> {
+    let cache = &places.peers_folder;
+    let mut list: Vec<Box<dyn Peer>> = Vec::new();
+    let builds = [
+        (Some(&places.gateway), Build::Current),
+        (places.before.as_ref(), Build::Before),
+    ];
+    for (binary, build) in builds {
+        for driver in [Driver::IoUring, Driver::Epoll] {
+            list.extend(
+                binary.map(|binary| -> Box<dyn Peer> {
+                    Box::new(Gateway::new(binary, driver, build))
+                }),
+            );
+        }
+    }
+    let others: [Box<dyn Peer>; 9] = [
         Box::new(relay::Relay(crate::relay::Driver::Epoll)),
         Box::new(relay::Relay(crate::relay::Driver::IoUring)),
         Box::new(haproxy::HaproxyTcp),
@@ -131,7 +146,9 @@ pub(crate) fn all(gateway: &Path, cache: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(nginx::NginxTuned),
         Box::new(envoy::Envoy::new(cache)),
         Box::new(pingora::Pingora::new(cache)),
-    ]
+    ];
+    list.extend(others);
+    list
 }
 
 /// Whether `asked` on the command line means this peer: its name, or its name's first part
@@ -162,6 +179,16 @@ fn relay_unable(case: &Case) -> Option<&'static str> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    /// Places where nothing is.
+    pub(crate) fn places() -> Places {
+        Places {
+            scenarios_folder: PathBuf::from("scenarios"),
+            gateway: PathBuf::from("gateway"),
+            before: Some(PathBuf::from("before")),
+            peers_folder: PathBuf::from("peers"),
+        }
+    }
 
     /// A wiring that no process serves.
     pub(crate) fn wiring(folder: &Path, front: Front, routes: Routes) -> Wiring {
@@ -223,7 +250,7 @@ pub(crate) mod tests {
 
     #[test]
     fn gateway_means_both_drivers_and_haproxy_and_nginx_mean_themselves() {
-        let peers = all(Path::new("gateway"), Path::new("cache"));
+        let peers = all(&places());
         let meant = |asked: &str| {
             let names = peers
                 .iter()
@@ -232,6 +259,7 @@ pub(crate) mod tests {
             names.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(meant("gateway"), "gateway-io-uring gateway-epoll");
+        assert_eq!(meant("before"), "before-io-uring before-epoll");
         assert_eq!(meant("haproxy"), "haproxy");
         assert_eq!(meant("nginx"), "nginx");
         assert_eq!(meant("nginx-tuned"), "nginx-tuned");
@@ -241,7 +269,7 @@ pub(crate) mod tests {
     #[test]
     fn our_gateway_takes_part_in_every_scenario() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-        let gateway = gateway::Gateway::new(Path::new("gateway"), gateway::Driver::Epoll);
+        let gateway = Gateway::new(Path::new("gateway"), Driver::Epoll, Build::Current);
         for case in crate::scenario::read_folder(&folder).expect("scenarios") {
             assert_eq!(gateway.unable(&case), None, "{}", case.name());
         }
