@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::admin_trace::{events, watches};
 use super::jwt::{asks, bearer, claims, policy};
 use crate::support::{Driver, GatewayBuilder, Origin, Signer, gateway, on_both_drivers, origin};
 
@@ -76,5 +77,69 @@ on_both_drivers! {
             .policy_of("HTTPRoute/route-0", "authorization: {allow: [{when: 'true'}]}")
             .start();
         assert_eq!(asks(&mut gateway.client(), "/", &[]).status(), 200);
+    }
+
+    fn a_browser_that_asks_whether_it_may_ask_is_not_judged(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{filters: [{type: CORS, cors: {allowOrigins: ['https://app.test']}}], backendRefs: [{@origin}]}")
+            .policy("authorization: {deny: [{when: 'true'}]}")
+            .inspected()
+            .start();
+        let mut client = gateway.client();
+        let mut watcher = watches(&gateway, "");
+        client.sends(
+            "OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://app.test\r\nAccess-Control-Request-Method: GET\r\n\r\n",
+        );
+        let preflight = client.reads();
+        assert!(matches!(preflight.status(), 200 | 204), "{preflight}");
+        let events = events(&mut watcher);
+        let policies = events.iter().map(|event| &event["message"]).filter(|it| it["type"] == "policy");
+        let told: Vec<_> = policies.filter(|it| it["kind"] == "authorization").collect();
+        assert!(matches!(told[..], [skipped] if skipped.to_string().contains("preflight")), "{events:?}");
+        // Neither is an OPTIONS without the fields of one.
+        let from_app = "Host: a\r\nOrigin: https://app.test";
+        for request in [
+            format!("OPTIONS / HTTP/1.1\r\n{from_app}\r\n\r\n"),
+            format!("GET / HTTP/1.1\r\n{from_app}\r\nAccess-Control-Request-Method: GET\r\n\r\n"),
+        ] {
+            let refused = client.sends(request).expects(403);
+            assert_eq!(refused.value("access-control-allow-origin"), Some("https://app.test"));
+        }
+        assert!(origin.requests().is_empty());
+    }
+
+    fn a_trace_tells_the_rule_that_decided_and_why_one_could_not(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let gateway = gateway_to(&origin, driver)
+            .policy(&policy("Strict", &signer, ""))
+            .policy_of(
+                "HTTPRoute/route-0",
+                "authorization: {deny: [{name: guests, when: \"claims.group == 'guests'\"}], \
+                 allow: [{name: admins, when: \"claims.group == 'admins'\"}]}",
+            )
+            .inspected()
+            .start();
+        let mut client = gateway.client();
+        let without = bearer(&signer.signs("key", &claims()));
+        for (lines, allowed, parts) in [
+            (of_group(&signer, "admins"), true, &["admins"][..]),
+            (of_group(&signer, "guests"), false, &["denied_by_rule", "guests"]),
+            (of_group(&signer, "users"), false, &["allowed_by_no_rule"]),
+            (without, false, &["rule_not_evaluated", "guests", "group"]),
+        ] {
+            let mut watcher = watches(&gateway, "");
+            let status = asks(&mut client, "/", &lines).status();
+            assert_eq!(status, if allowed { 200 } else { 403 });
+            let events = events(&mut watcher);
+            let mut results = events.iter().map(|event| &event["message"]);
+            let result = results.find(|it| it["by"] == "authorization").expect("a result");
+            assert_eq!(result["allowed"], allowed, "{result}");
+            for part in parts {
+                assert!(result["detail"].to_string().contains(part), "{part} is missing: {result}");
+            }
+            assert!(!format!("{events:?}").contains("eyJ"), "a token is shown: {events:?}");
+        }
     }
 }

@@ -93,6 +93,35 @@ on_every_pair! {
         assert_eq!(calls(&mut client, &format!("Authorization: Bearer {token}\r\n")).text(), "ok");
         assert_eq!(origin.requests().len(), 1);
     }
+
+    fn a_claim_decides_who_may_make_a_request_or_a_call(pair) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let gateway = pair.gateway_to(&origin)
+            .policy(&policy("Strict", &signer, ""))
+            .policy_of(
+                "HTTPRoute/route-0",
+                "authorization: {allow: [{when: \"claims.group == 'admins'\"}]}",
+            )
+            .policy_of("Gateway/gw/http", "accessLog: {sample: 1}")
+            .start();
+        let mut client = pair.client(&gateway);
+        let of_group = |group: &str| bearer(&signer.signs("key", &with("group", json!(group))));
+        let [admin] = &of_group("admins")[..] else { panic!("one line") };
+        let [user] = &of_group("users")[..] else { panic!("one line") };
+        assert_eq!(asks(&mut client, "/", std::slice::from_ref(admin)).status(), 200);
+        let refused = asks(&mut client, "/", std::slice::from_ref(user));
+        assert_eq!((refused.status(), refused.has("www-authenticate")), (403, false), "{refused}");
+
+        let refused = calls(&mut client, &format!("{user}\r\n"));
+        assert_eq!(refused.status(), 200, "{refused}");
+        assert_eq!(refused.value("content-type"), Some("application/grpc"));
+        assert_eq!(refused.value("grpc-status"), Some("7"), "PERMISSION_DENIED");
+        assert_eq!(refused.value("grpc-message"), Some("this request is not allowed"));
+        assert!(refused.body.is_empty() && refused.trailers.is_empty(), "{refused}");
+        gateway.waits_for_access_log("grpc_status=7");
+        assert_eq!(calls(&mut client, &format!("{admin}\r\n")).text(), "ok");
+        assert_eq!(origin.requests().len(), 2);
+    }
 }
 
 /// Claims of which one is another.
