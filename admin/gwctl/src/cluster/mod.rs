@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -113,6 +113,21 @@ impl Cluster {
         self.request(&format!("list {what}"), listed)
     }
 
+    /// Has an object of the namespace be as it is given, by server-side apply, which leaves other fields and
+    /// those of other owners alone. False where it was so already.
+    ///
+    /// # Errors
+    /// It cannot be written, or somebody else owns one of the fields.
+    pub(crate) fn apply(&self, kind: Kind, object: &DynamicObject) -> Result<bool> {
+        let (api, name) = (self.objects(kind, Scope::Namespace), object.name_any());
+        let before = self.get(&api, kind.name, &name)?;
+        let what = format!("apply {} {}/{name}", kind.name, self.namespace);
+        let (parameters, patch) = (PatchParams::apply(FIELD_MANAGER), Patch::Apply(object));
+        let after = self.request(&what, api.patch(&name, &parameters, &patch))?;
+        let before = before.and_then(|object| object.resource_version());
+        Ok(before.is_none() || before != after.resource_version())
+    }
+
     /// Objects of a kind that only the cluster knows: in the namespace, or in all.
     pub(crate) fn objects(&self, kind: Kind, scope: Scope) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.name);
@@ -159,7 +174,7 @@ pub(crate) enum Scope {
 }
 
 /// A kind of object.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kind {
     /// API group.
     pub(crate) group: &'static str,
@@ -187,6 +202,27 @@ impl Kind {
         Self { version, ..self }
     }
 
+    /// A kind of ours.
+    const fn of_ours(name: &'static str, plural: &'static str) -> Self {
+        Self {
+            group: "gateway-system.io",
+            version: "v1alpha1",
+            name,
+            plural,
+        }
+    }
+
     /// `Gateway`.
     pub(crate) const GATEWAY: Self = Self::of_gateway_api("Gateway", "gateways");
+    /// `HTTPRoute`.
+    pub(crate) const HTTP_ROUTE: Self = Self::of_gateway_api("HTTPRoute", "httproutes");
+    /// `GRPCRoute`.
+    pub(crate) const GRPC_ROUTE: Self = Self::of_gateway_api("GRPCRoute", "grpcroutes");
+    /// `TrafficPolicy`.
+    pub(crate) const TRAFFIC_POLICY: Self = Self::of_ours("TrafficPolicy", "trafficpolicies");
+    /// `Backend`.
+    pub(crate) const BACKEND: Self = Self::of_ours("Backend", "backends");
 }
+
+/// The owner of the fields that we apply, as the API server notes it.
+const FIELD_MANAGER: &str = "gwctl";

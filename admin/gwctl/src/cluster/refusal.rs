@@ -16,6 +16,14 @@ pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
             "you may not {what}: {}; ask whoever administers the cluster for this permission",
             status.message
         ),
+        kube::Error::Api(status) if status.message.contains(NO_KIND) => anyhow!(
+            "cannot {what}: the cluster does not know this kind; install its definition first"
+        ),
+        kube::Error::Api(status) if status.code == 409 => anyhow!(
+            "cannot {what}: {}; somebody else set this: change the object yourself, or delete it and \
+             run the command again",
+            status.message
+        ),
         kube::Error::Api(status) => anyhow!("cannot {what}: {}", status.message),
         kube::Error::Auth(error) => explain_login(&error),
         kube::Error::SerdeError(_) => anyhow!(
@@ -28,6 +36,9 @@ pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
         ),
     }
 }
+
+/// What the API server says where it knows no such kind; of an object, it says `NAME not found`.
+const NO_KIND: &str = "could not find the requested resource";
 
 /// The error of an attempt to connect to a port of a pod.
 pub(super) fn explain_forward(error: &kube::Error, port: &PodPort) -> Error {

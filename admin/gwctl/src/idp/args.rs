@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
+use http::uri::Authority;
 
 use super::provider::ProviderUrl;
+use crate::cluster::Kind;
 
 /// `gwctl idp`.
 #[derive(Debug, Args)]
@@ -64,6 +66,13 @@ pub(crate) struct SetupArgs {
     /// Also print a TrafficPolicy for this target: gateway/NAME, httproute/NAME or grpcroute/NAME
     #[arg(long, value_name = "KIND/NAME")]
     pub(crate) target: Option<PolicyTarget>,
+    /// Apply the TrafficPolicy to the cluster of the kubeconfig instead, beside its target
+    #[arg(long, requires = "target")]
+    pub(crate) apply: bool,
+    /// Where the gateway fetches the provider's keys from, unless from --url: a Service in a cluster is
+    /// `NAME.NAMESPACE.svc.cluster.local:PORT`
+    #[arg(long, value_name = "HOST:PORT", requires = "target")]
+    pub(crate) keys_from: Option<HostPort>,
     /// Output format; with --target, text is the manifest on stdout and the rest on stderr
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: IdpOutput,
@@ -117,7 +126,7 @@ pub(crate) enum IdpOutput {
 /// What a policy aims at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PolicyTarget {
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Kind,
     pub(crate) name: String,
 }
 
@@ -126,8 +135,9 @@ impl FromStr for PolicyTarget {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once('/').unwrap_or(("gateway", text));
-        let kinds = ["Gateway", "HTTPRoute", "GRPCRoute"];
-        let known = kinds.iter().find(|it| it.eq_ignore_ascii_case(kind));
+        let kinds = [Kind::GATEWAY, Kind::HTTP_ROUTE, Kind::GRPC_ROUTE];
+        let mut kinds = kinds.into_iter();
+        let known = kinds.find(|known| known.name.eq_ignore_ascii_case(kind));
         let kind = known.ok_or_else(|| {
             format!(
                 "unknown type `{kind}`; expected gateway/NAME, httproute/NAME or grpcroute/NAME"
@@ -141,5 +151,31 @@ impl FromStr for PolicyTarget {
             kind,
             name: name.to_owned(),
         })
+    }
+}
+
+/// A host and a port of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostPort {
+    /// A name, or an address without brackets.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl FromStr for HostPort {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let expected =
+            "expected HOST:PORT, such as keycloak.identity-provider.svc.cluster.local:8080";
+        let authority: Authority = text.parse().map_err(|_| expected)?;
+        let host = authority.host().trim_matches(['[', ']']);
+        match authority.port_u16() {
+            Some(port) if port != 0 && !host.is_empty() && !text.contains('@') => Ok(Self {
+                host: host.to_owned(),
+                port,
+            }),
+            _ => Err(expected),
+        }
     }
 }

@@ -2,66 +2,101 @@
 
 use std::net::IpAddr;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::args::PolicyTarget;
+use super::args::{HostPort, PolicyTarget};
 use super::provider::ProviderUrl;
 use super::setup::Setup;
+use crate::cluster::Kind;
 
-/// A `TrafficPolicy`, and a `Backend` of the provider where its keys are fetched over plain HTTP.
+/// An object for a cluster, or for a gateway's files.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct Manifest {
+    #[serde(skip)]
+    pub(super) kind: Kind,
+    pub(super) object: Value,
+}
+
+/// Where a gateway fetches the provider's keys.
+pub(super) enum KeysFrom {
+    /// At the provider's own URL of them, with the system's trust.
+    Url(String),
+    /// At a `Backend`, over plain HTTP.
+    Backend(HostPort),
+}
+
+impl KeysFrom {
+    /// As the command line says, or else as this machine reaches the provider.
+    pub(super) fn of(chosen: Option<&HostPort>, url: &ProviderUrl, jwks_uri: &str) -> Self {
+        match chosen {
+            Some(chosen) => Self::Backend(chosen.clone()),
+            // A Backend would have to be given the system's trust.
+            None if url.is_secure() => Self::Url(jwks_uri.to_owned()),
+            None => Self::Backend(HostPort {
+                host: url.host().to_owned(),
+                port: url.port(),
+            }),
+        }
+    }
+}
+
+/// A `TrafficPolicy`, and the `Backend` that its keys come from where they do.
 pub(super) fn of(
     setup: &Setup,
-    jwks_uri: &str,
-    url: &ProviderUrl,
+    keys_from: &KeysFrom,
     target: &PolicyTarget,
-    namespace: Option<&str>,
-) -> Vec<Value> {
-    let namespace = namespace.unwrap_or("default");
+    namespace: &str,
+) -> Vec<Manifest> {
     let metadata = json!({"name": NAME, "namespace": namespace});
-    let (remote, backend) = if url.is_secure() {
-        // With the system's trust, which a Backend would have to be given.
-        (json!({"url": jwks_uri}), None)
-    } else {
-        let reference = json!({"group": GROUP, "kind": "Backend", "name": NAME});
-        let remote = json!({"backendRef": reference, "path": setup.jwks_path});
-        (remote, Some(backend(url, &metadata)))
+    let (remote, backend) = match keys_from {
+        KeysFrom::Url(url) => (json!({"url": url}), None),
+        KeysFrom::Backend(place) => {
+            let kind = Kind::BACKEND;
+            let reference = json!({"group": kind.group, "kind": kind.name, "name": NAME});
+            let remote = json!({"backendRef": reference, "path": setup.jwks_path});
+            (remote, Some(object(kind, &metadata, &backend(place))))
+        }
     };
-    let policy = json!({
-        "apiVersion": VERSION,
-        "kind": "TrafficPolicy",
-        "metadata": metadata,
-        "spec": {
-            "targetRefs": [{
-                "group": "gateway.networking.k8s.io",
-                "kind": target.kind,
-                "name": target.name,
+    let spec = json!({
+        "targetRefs": [{
+            "group": target.kind.group,
+            "kind": target.kind.name,
+            "name": target.name,
+        }],
+        "jwt": {
+            "providers": [{
+                "name": "keycloak",
+                "issuer": setup.issuer,
+                "audiences": [setup.client_id],
+                "jwks": {"remote": remote},
+                "claimsToHeaders": [{"claim": "group", "header": "x-group"}],
             }],
-            "jwt": {
-                "providers": [{
-                    "name": "keycloak",
-                    "issuer": setup.issuer,
-                    "audiences": [setup.client_id],
-                    "jwks": {"remote": remote},
-                    "claimsToHeaders": [{"claim": "group", "header": "x-group"}],
-                }],
-            },
         },
     });
+    let policy = object(Kind::TRAFFIC_POLICY, &metadata, &spec);
     backend.into_iter().chain([policy]).collect()
 }
 
-fn backend(url: &ProviderUrl, metadata: &Value) -> Value {
-    let (host, port) = (url.host(), url.port());
-    let is_address = host.parse::<IpAddr>().is_ok() || host == "localhost";
-    let spec = if is_address {
+fn backend(HostPort { host, port }: &HostPort) -> Value {
+    if host.parse::<IpAddr>().is_ok() || host == "localhost" {
         json!({"addresses": [{"host": host, "port": port}]})
     } else {
         json!({"dns": {"name": host, "port": port}})
-    };
-    json!({"apiVersion": VERSION, "kind": "Backend", "metadata": metadata, "spec": spec})
+    }
+}
+
+fn object(kind: Kind, metadata: &Value, spec: &Value) -> Manifest {
+    let version = format!("{}/{}", kind.group, kind.version);
+    let object = json!({
+        "apiVersion": version,
+        "kind": kind.name,
+        "metadata": metadata,
+        "spec": spec,
+    });
+    Manifest { kind, object }
 }
 
 /// The name of both.
 const NAME: &str = "identity-provider";
-const GROUP: &str = "gateway-system.io";
-const VERSION: &str = "gateway-system.io/v1alpha1";

@@ -3,9 +3,11 @@
 //! Nothing is kept on this machine: what was set up is found again by its marks at the provider.
 //! `provider` sends calls and `failure` explains what came back; `admin` is the session of an
 //! administrator. A set-up consists of a `client`, `profile` and `users`; `registration` takes
-//! policies away for tests, and `manifest` is what a gateway needs of it all.
+//! policies away for tests, `manifest` is what a gateway needs of it all, and `apply` writes that into a
+//! cluster.
 
 mod admin;
+mod apply;
 pub(crate) mod args;
 mod changes;
 mod cleanup;
@@ -26,13 +28,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use tokio::runtime::Builder;
 
 use self::admin::Admin;
 use self::args::{IdpArgs, IdpCommand, ProviderArgs};
 use self::provider::Provider;
 use crate::args::SourceArgs;
 use crate::client::DEFAULT_TIMEOUT;
+use crate::runtime::Blocking;
 
 /// Runs a command.
 ///
@@ -40,27 +42,25 @@ use crate::client::DEFAULT_TIMEOUT;
 /// The provider cannot be reached or refuses, or output cannot be written.
 pub(crate) fn run(args: &IdpArgs, source: &SourceArgs, out: &mut dyn Write) -> Result<ExitCode> {
     let timeout = source.timeout.unwrap_or(DEFAULT_TIMEOUT);
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(async {
-        match &args.command {
-            IdpCommand::Setup(setup) => {
-                let namespace = source.namespace.as_deref();
-                setup::run(setup, namespace, &sign_in(&setup.provider, timeout)?, out).await
-            }
-            IdpCommand::Token(token) => {
-                token::run(token, &sign_in(&token.provider, timeout)?, out).await
-            }
-            IdpCommand::Status(status) => {
-                status::run(status, &sign_in(&status.provider, timeout)?, out).await
-            }
-            IdpCommand::Cleanup(cleanup) => {
-                cleanup::run(&sign_in(&cleanup.provider, timeout)?, out).await
-            }
+    let runtime = Blocking::new()?;
+    match &args.command {
+        IdpCommand::Setup(setup) => {
+            let admin = sign_in(&setup.provider, timeout)?;
+            setup::run(setup, source, &runtime, &admin, out)
         }
-    });
-    // A name look-up blocks a thread of its own, for longer than our timeout.
-    runtime.shutdown_background();
-    result
+        IdpCommand::Token(token) => {
+            let admin = sign_in(&token.provider, timeout)?;
+            runtime.block_on(token::run(token, &admin, out))
+        }
+        IdpCommand::Status(status) => {
+            let admin = sign_in(&status.provider, timeout)?;
+            runtime.block_on(status::run(status, &admin, out))
+        }
+        IdpCommand::Cleanup(cleanup) => {
+            let admin = sign_in(&cleanup.provider, timeout)?;
+            runtime.block_on(cleanup::run(&admin, out))
+        }
+    }
 }
 
 fn sign_in(args: &ProviderArgs, timeout: Duration) -> Result<Admin> {

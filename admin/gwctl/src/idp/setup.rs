@@ -6,17 +6,19 @@ use std::process::ExitCode;
 use anyhow::Result;
 use http::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::admin::Admin;
 use super::args::{IdpOutput, SetupArgs};
 use super::changes::Changes;
 use super::failure::{Purpose, refused, unreadable};
+use super::manifest::{KeysFrom, Manifest};
 use super::password::Secret;
 use super::provider::{Body, Call, Provider, REALM};
 use super::users::USERS;
-use super::{client, manifest, password, profile, registration};
+use super::{apply, client, manifest, password, profile, registration};
+use crate::args::SourceArgs;
 use crate::output;
+use crate::runtime::Blocking;
 
 /// What a gateway and its users need of a set-up.
 #[derive(Serialize)]
@@ -30,7 +32,7 @@ pub(super) struct Setup {
     /// Whether anything was not as it should be before.
     changed: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    manifests: Vec<Value>,
+    manifests: Vec<Manifest>,
 }
 
 /// What a provider says of itself (`OpenID` Connect Discovery 1.0 section 3).
@@ -43,16 +45,43 @@ pub(super) struct Discovery {
 /// Sets up what is missing, and prints what there is.
 ///
 /// # Errors
-/// The provider refuses, or there is no password for a user that is missing.
-pub(super) async fn run(
+/// The provider or the cluster refuses, or there is no password for a user that is missing.
+pub(super) fn run(
     args: &SetupArgs,
-    namespace: Option<&str>,
+    source: &SourceArgs,
+    runtime: &Blocking,
     admin: &Admin,
     out: &mut dyn Write,
 ) -> Result<ExitCode> {
+    // Before anything is changed.
+    let cluster = match &args.target {
+        Some(target) if args.apply => Some(apply::cluster_of(target, source, runtime)?),
+        _ => None,
+    };
     let mut changes = Changes::default();
-    let client = client::ensure(admin, &mut changes).await?;
-    profile::ensure(admin, &mut changes).await?;
+    let (mut setup, jwks_uri) = runtime.block_on(set_up(args, admin, &mut changes))?;
+    if let Some(target) = &args.target {
+        let keys_from = KeysFrom::of(args.keys_from.as_ref(), &admin.provider().url, &jwks_uri);
+        let namespace = match &cluster {
+            Some(cluster) => cluster.namespace(),
+            None => source.namespace.as_deref().unwrap_or("default"),
+        };
+        setup.manifests = manifest::of(&setup, &keys_from, target, namespace);
+    }
+    let applied = match &cluster {
+        Some(cluster) => apply::apply(cluster, &setup.manifests, &mut changes),
+        None => Ok(()),
+    };
+    setup.changed = changes.any();
+    // Also after a failure: the secret is told once.
+    setup.print(args, out)?;
+    applied.map(|()| ExitCode::SUCCESS)
+}
+
+/// Sets up what is missing at the provider. Also returns where its keys are.
+async fn set_up(args: &SetupArgs, admin: &Admin, changes: &mut Changes) -> Result<(Setup, String)> {
+    let client = client::ensure(admin, changes).await?;
+    profile::ensure(admin, changes).await?;
     let mut known: Option<Secret> = None;
     for user in &USERS {
         // One for all, which is asked for once.
@@ -63,14 +92,14 @@ pub(super) async fn run(
             }
             Ok(known.clone().expect("it was read just now"))
         };
-        user.ensure(admin, read, &mut changes).await?;
+        user.ensure(admin, read, changes).await?;
     }
     if args.testing {
-        registration::open(admin, &client.id, &mut changes).await?;
+        registration::open(admin, &client.id, changes).await?;
     }
     let discovery = discover(admin.provider()).await?;
     warn_of_issuer(admin.provider(), &discovery);
-    let mut setup = Setup {
+    let setup = Setup {
         jwks_path: path_of(&discovery.jwks_uri),
         issuer: discovery.issuer,
         client_id: client.client_id,
@@ -78,23 +107,7 @@ pub(super) async fn run(
         changed: changes.any(),
         manifests: Vec::new(),
     };
-    if let Some(target) = &args.target {
-        let url = &admin.provider().url;
-        setup.manifests = manifest::of(&setup, &discovery.jwks_uri, url, target, namespace);
-    }
-    match args.output {
-        IdpOutput::Json => output::json(&setup, out)?,
-        IdpOutput::Yaml => output::yaml(&setup, out)?,
-        IdpOutput::Text if setup.manifests.is_empty() => setup.write(out)?,
-        IdpOutput::Text => {
-            setup.write(&mut std::io::stderr().lock())?;
-            for manifest in &setup.manifests {
-                writeln!(out, "---")?;
-                output::yaml(manifest, out)?;
-            }
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok((setup, discovery.jwks_uri))
 }
 
 /// Asks the provider for its issuer and the place of its keys.
@@ -136,6 +149,22 @@ fn path_of(url: &str) -> String {
 }
 
 impl Setup {
+    fn print(&self, args: &SetupArgs, out: &mut dyn Write) -> Result<()> {
+        match args.output {
+            IdpOutput::Json => output::json(self, out),
+            IdpOutput::Yaml => output::yaml(self, out),
+            IdpOutput::Text if self.manifests.is_empty() || args.apply => self.write(out),
+            IdpOutput::Text => {
+                self.write(&mut std::io::stderr().lock())?;
+                for manifest in &self.manifests {
+                    writeln!(out, "---")?;
+                    output::yaml(manifest, out)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
     fn write(&self, out: &mut dyn Write) -> Result<()> {
         if !self.changed {
             output::line("nothing had to be changed", out)?;

@@ -176,8 +176,8 @@ const CLASS: Kind = Kind::of_gateway_api("GatewayClass", "gatewayclasses");
 const LISTENER_SET: [Kind; 1] = [Kind::of_gateway_api("ListenerSet", "listenersets")];
 /// Kinds of routes, the newest version first.
 const ROUTES: [&[Kind]; 5] = [
-    &[Kind::of_gateway_api("HTTPRoute", "httproutes")],
-    &[Kind::of_gateway_api("GRPCRoute", "grpcroutes")],
+    &[Kind::HTTP_ROUTE],
+    &[Kind::GRPC_ROUTE],
     &[
         Kind::of_gateway_api("TLSRoute", "tlsroutes"),
         Kind::of_gateway_api("TLSRoute", "tlsroutes").in_version("v1alpha3"),
@@ -193,12 +193,7 @@ const ROUTES: [&[Kind]; 5] = [
     ],
 ];
 const POLICIES: [&[Kind]; 2] = [
-    &[Kind {
-        group: "gateway-system.io",
-        version: "v1alpha1",
-        name: "TrafficPolicy",
-        plural: "trafficpolicies",
-    }],
+    &[Kind::TRAFFIC_POLICY],
     &[
         Kind::of_gateway_api("BackendTLSPolicy", "backendtlspolicies"),
         Kind::of_gateway_api("BackendTLSPolicy", "backendtlspolicies").in_version("v1alpha3"),

@@ -1,5 +1,5 @@
-//! The API server of a cluster that is made of JSON: objects are read and listed, and ports of pods are
-//! forwarded to addresses of this machine.
+//! The API server of a cluster that is made of JSON: objects are read, listed and applied, and ports of
+//! pods are forwarded to addresses of this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
-use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::Full;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -138,13 +138,38 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         let state = Arc::clone(&state);
         let service = service_fn(move |request| {
             let state = Arc::clone(&state);
-            async move { Ok::<_, Infallible>(answer(request, &state)) }
+            async move {
+                Ok::<_, Infallible>(match *request.method() {
+                    Method::PATCH => apply(request, &state).await,
+                    _ => answer(request, &state),
+                })
+            }
         });
         let connection = http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         tokio::spawn(connection);
     }
+}
+
+/// Server-side apply of an owner of all fields.
+async fn apply(request: Request<Incoming>, state: &State) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.expect("a body").to_bytes();
+    let mut object: Value = serde_json::from_slice(&body).expect("JSON");
+    let mut contents = state.contents();
+    let path = head.uri.path().to_owned();
+    if contents.forbidden.iter().any(|it| path.ends_with(it)) {
+        return refusal(403, &format!("{path} is forbidden for user me"));
+    }
+    let known = contents.objects.get(&path).cloned().unwrap_or_default();
+    let version = &known["metadata"]["resourceVersion"];
+    let version = version.as_str().and_then(|it| it.parse::<u64>().ok());
+    let is_same = known["spec"] == object["spec"];
+    let version = version.unwrap_or_default() + u64::from(!is_same);
+    object["metadata"]["resourceVersion"] = version.to_string().into();
+    contents.objects.insert(path, object.clone());
+    respond(200, &object)
 }
 
 fn answer(request: Request<Incoming>, state: &State) -> Response<Full<Bytes>> {

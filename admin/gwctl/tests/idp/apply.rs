@@ -1,0 +1,164 @@
+//! `gwctl idp setup --apply`: the policy of a set-up, in a cluster.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::api_server::ApiServer;
+use crate::support::gwctl::{Run, USER_PASSWORD};
+use crate::support::message::{Message, send};
+use crate::support::server::{Server, json as answer};
+
+const ISSUER: &str = "http://idp.test:8080/realms/master";
+
+/// A provider on which everything succeeds and nothing is kept.
+fn provider() -> Server {
+    Server::new(
+        |request: &Message, _| match (request.method(), request.target()) {
+            ("POST", target) if target.ends_with("/openid-connect/token") => {
+                answer(200, r#"{"access_token":"t0ken-of-admin"}"#)
+            }
+            ("POST", "/admin/realms/master/clients-initial-access") => {
+                answer(201, r#"{"id":"the-client","token":"initial-t0ken"}"#)
+            }
+            ("POST", "/realms/master/clients-registrations/default") => {
+                answer(201, r#"{"id":"internal","secret":"cl1ent-secret"}"#)
+            }
+            ("GET", "/admin/realms/master/users/profile") => answer(200, r#"{"attributes":[]}"#),
+            ("GET", target) if target.ends_with("/openid-configuration") => {
+                let keys = format!("{ISSUER}/protocol/openid-connect/certs");
+                answer(
+                    200,
+                    &json!({"issuer": ISSUER, "jwks_uri": keys}).to_string(),
+                )
+            }
+            ("GET", _) => answer(200, "[]"),
+            _ => answer(204, ""),
+        },
+    )
+}
+
+/// A cluster with Gateway `shop/edge`.
+fn cluster() -> ApiServer {
+    let cluster = ApiServer::start();
+    let edge = json!({"metadata": {"namespace": "shop", "name": "edge"}, "kind": "Gateway"});
+    cluster.put("gateway.networking.k8s.io/v1", "gateways", edge);
+    cluster
+}
+
+fn setup(provider: &Server, cluster: &ApiServer, line: &str) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+        .args([
+            "idp",
+            "setup",
+            "--url",
+            &provider.url(),
+            "--admin-user",
+            "admin",
+        ])
+        .args(line.split_whitespace())
+        .env("IDP_ADMIN_PASSWORD", "adm1n-pa55word")
+        .env("IDP_USER_PASSWORD", USER_PASSWORD)
+        .env("KUBECONFIG", cluster.kubeconfig(&json!({})))
+        .stdin(Stdio::null())
+        .output()
+        .expect("gwctl runs");
+    Run {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).expect("text"),
+        err: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// An object of ours in the namespace `shop`.
+fn applied(cluster: &ApiServer, plural: &str) -> Value {
+    let port = cluster.address.rsplit_once(':').expect("a port").1;
+    let path =
+        format!("/apis/gateway-system.io/v1alpha1/namespaces/shop/{plural}/identity-provider");
+    send(port.parse().expect("a number"), "GET", &path, &[], "").json()
+}
+
+#[test]
+fn a_policy_is_applied_beside_its_target_and_not_again() {
+    let (provider, cluster) = (provider(), cluster());
+    let line = "--target gateway/edge -n shop --apply \
+                --keys-from keycloak.idp.svc.cluster.local:8080";
+    let run = setup(&provider, &cluster, line);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for kind in ["Backend", "TrafficPolicy"] {
+        let told = format!("applied {kind} identity-provider in namespace shop");
+        assert!(run.err.contains(&told), "{run:?}");
+    }
+    assert!(
+        run.out.contains("cl1ent-secret") && !run.err.contains("cl1ent-secret"),
+        "{run:?}"
+    );
+    let spec = &applied(&cluster, "trafficpolicies")["spec"];
+    assert_eq!(spec["targetRefs"][0]["kind"], "Gateway");
+    let keycloak = &spec["jwt"]["providers"][0];
+    let told = (&keycloak["issuer"], &keycloak["audiences"]);
+    assert_eq!(told, (&json!(ISSUER), &json!(["the-client"])));
+    let remote = &keycloak["jwks"]["remote"];
+    assert_eq!(remote["backendRef"]["name"], "identity-provider");
+    assert_eq!(
+        remote["path"],
+        "/realms/master/protocol/openid-connect/certs"
+    );
+    let dns = json!({"name": "keycloak.idp.svc.cluster.local", "port": 8080});
+    assert_eq!(applied(&cluster, "backends")["spec"]["dns"], dns);
+
+    let again = setup(&provider, &cluster, line);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    assert!(!again.err.contains("applied"), "{again:?}");
+}
+
+#[test]
+fn nothing_is_set_up_where_the_policy_has_no_target() {
+    let (provider, cluster) = (provider(), cluster());
+    for (line, part) in [
+        (
+            "--target gateway/other -n shop --apply",
+            "there is no Gateway other in namespace shop",
+        ),
+        (
+            "--target httproute/app -n shop --apply",
+            "there is no HTTPRoute app",
+        ),
+        (
+            "--target gateway/edge --apply --context nowhere",
+            "cannot reach the API server",
+        ),
+    ] {
+        let run = setup(&provider, &cluster, line);
+        assert_eq!(run.code, Some(1), "{line}: {run:?}");
+        assert!(run.err.contains(part), "{line}: {run:?}");
+        assert!(provider.take().is_empty(), "{line}");
+    }
+    for line in [
+        "--apply",
+        "--target gateway/edge --keys-from keycloak",
+        "--keys-from a:1",
+    ] {
+        let run = setup(&provider, &cluster, line);
+        assert_eq!(run.code, Some(2), "{line}: {run:?}");
+    }
+}
+
+#[test]
+fn a_cluster_that_refuses_is_explained_and_the_secret_is_told_all_the_same() {
+    let (provider, cluster) = (provider(), cluster());
+    cluster.forbid("/backends/identity-provider");
+    let run = setup(&provider, &cluster, "--target gateway/edge -n shop --apply");
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(
+        run.out.contains("cl1ent-secret"),
+        "it is told once: {run:?}"
+    );
+    for part in [
+        "registered the client the-client",
+        "you may not",
+        "Backend shop/identity-provider",
+    ] {
+        assert!(run.err.contains(part), "{part} is missing: {run:?}");
+    }
+}
