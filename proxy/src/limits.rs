@@ -388,20 +388,22 @@ pub const JWKS_TTL_MIN: Duration = MINUTE;
 /// Longest time that a key set is good for: 24 h. It is also for how long keys stay in use that cannot
 /// be fetched again; then nothing can be verified.
 pub const JWKS_TTL_MAX: Duration = Duration::from_hours(24);
-/// Longest time between two fetches because of tokens with an unknown key: 30 s, so that made-up
-/// ones do not become a load on the issuer. It is also for how long a shard remembers that there is no
-/// such key.
-pub const JWKS_REFRESH: Duration = Duration::from_secs(30);
-/// Shortest time between two such fetches: 1 s, doubled with each that brought nothing new.
-pub const JWKS_REFRESH_MIN: Duration = Duration::from_secs(1);
+/// Time between two fetches because of tokens with an unknown key: 1 s. Made-up ones do not become a load
+/// on the issuer, and however many there are, a token of a new key waits no longer than it may.
+pub const JWKS_REFRESH: Duration = Duration::from_secs(1);
+/// For how long a shard remembers that there is no such key: 30 s.
+pub const JWKS_UNKNOWN: Duration = Duration::from_secs(30);
 /// For how long a request with an unknown key waits for a fetch: 3 s. Issuers answer within a tenth
 /// of a second, and may be busy where all their keys are new.
 pub const JWKS_WAIT: Duration = Duration::from_secs(3);
-/// How often it looks whether the fetch has ended: every 5 ms. Keys are published for all shards at
-/// once, and none of them is woken.
+/// When it first looks whether the fetch has ended: after 5 ms. Keys are published for all shards at once,
+/// and none of them is woken.
 pub const JWKS_LOOK: Duration = Duration::from_millis(5);
-/// Requests of a shard that wait so: 512; further ones get 503. Made-up keys may take all of them,
-/// but only while they are fetched for.
+/// It looks half as often each time, but at least every 40 ms: as many as may wait then cost a shard
+/// a hundredth of its time.
+pub const JWKS_LOOK_MAX: Duration = Duration::from_millis(40);
+/// Requests of a shard that wait so: 512; further ones get 503. Made-up keys may take all places, but
+/// none for longer than until the next fetch, which tells them from new ones.
 pub const JWKS_WAITING: usize = 512;
 /// Keys that a shard remembers as unknown: 256, in places by hash, so 6 KiB.
 pub const JWKS_UNKNOWN_KEYS: usize = 256;

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
-use crate::limits::{JWKS_LOOK, JWKS_WAIT};
+use crate::limits::{JWKS_LOOK, JWKS_LOOK_MAX, JWKS_WAIT};
 use crate::policy::cors::Preflight;
 use crate::policy::jwt::{Authenticator, Carrier, Denied, MissingKey, Principal, Refusal, Reply};
 use crate::policy::normalise::Target;
@@ -77,6 +77,7 @@ impl<'a> Exchange<'a> {
     ) -> Result<Principal<'a>, Refusal> {
         let _place = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
         let until = Instant::now() + JWKS_WAIT;
+        let mut look = JWKS_LOOK;
         loop {
             match missing.reply(unix_time()) {
                 Reply::Changed => {}
@@ -85,7 +86,8 @@ impl<'a> Exchange<'a> {
                     cache.note_unknown(&missing, unix_time());
                 }
                 Reply::Pending if Instant::now() < until => {
-                    monoio::time::sleep(JWKS_LOOK).await;
+                    monoio::time::sleep(look).await;
+                    look = look.saturating_mul(2).min(JWKS_LOOK_MAX);
                     continue;
                 }
                 Reply::Pending | Reply::Failed => return Err(Refusal::NoKeys),

@@ -11,8 +11,7 @@ use xds::model::JwksLocation;
 use super::fetch::{FetchError, Fetched};
 use crate::config::compile::RemoteKeys;
 use crate::limits::{
-    JWKS_REFRESH, JWKS_REFRESH_MIN, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX,
-    JWKS_TTL_MIN,
+    JWKS_REFRESH, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX, JWKS_TTL_MIN,
 };
 use crate::policy::jwt::{KeySet, Provenance};
 
@@ -36,8 +35,6 @@ struct Set {
     failures: u32,
     /// Whether the fetch under way answers a question of a shard.
     is_question: bool,
-    /// Such fetches that brought nothing new, one after the other.
-    futile: u32,
     /// No question of a shard is followed before.
     patient_until: Instant,
     /// The keys in force, and the hash of their text: the same text is no change.
@@ -69,7 +66,6 @@ impl KeySets {
                 state: State::Due(now),
                 failures: 0,
                 is_question: false,
-                futile: 0,
                 patient_until: now,
                 keys: None,
             });
@@ -166,22 +162,11 @@ impl Set {
             // Whoever misses a key asks once more.
             self.remote.source.take_asked();
         }
-        self.pace_questions(is_new, now);
+        if std::mem::take(&mut self.is_question) {
+            self.patient_until = now + JWKS_REFRESH;
+        }
         let patience = self.patient_until.saturating_duration_since(now);
         self.end_fetch(false, patience, unix_time);
-    }
-
-    /// Decides when the next question is followed: soon where keys change, late where they are made
-    /// up.
-    fn pace_questions(&mut self, is_new: bool, now: Instant) {
-        if is_new || now > self.patient_until + JWKS_REFRESH {
-            self.futile = 0;
-        }
-        if std::mem::take(&mut self.is_question) {
-            let longer = JWKS_REFRESH_MIN.saturating_mul(4_u32.saturating_pow(self.futile));
-            self.patient_until = now + longer.min(JWKS_REFRESH);
-            self.futile = self.futile.saturating_add(u32::from(!is_new));
-        }
     }
 
     fn fail(&mut self, error: &dyn std::error::Error, now: Instant, unix_time: i64) {
