@@ -36,6 +36,18 @@ on_every_pair_and_mix! {
         assert_eq!(request.trailers, [("x-check".to_owned(), "1".to_owned())]);
     }
 
+    fn trailers_that_a_backend_takes_for_reserved_fields_are_dropped(pair) {
+        let origin = origin();
+        let gateway = pair.gateway_to(&origin).start();
+        pair.client(&gateway)
+            .sends("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n")
+            .sends("x_forwarded_for: 192.0.2.1\r\nx-real_ip: 192.0.2.1\r\ncontent_length: 9\r\nx_check: 1\r\n\r\n")
+            .expects(200);
+        let request = origin.only_request();
+        assert_eq!(request.text(), "abc");
+        assert_eq!(request.trailers, [("x_check".to_owned(), "1".to_owned())]);
+    }
+
     fn chunks_pass_as_they_come(pair) {
         let gates = [Gate::default(), Gate::default()];
         let origin = origin().replies(
