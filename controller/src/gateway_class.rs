@@ -38,7 +38,7 @@ async fn apply_until_done(context: &Context) {
             Err(error) => error.to_string(),
         };
         let class = &context.args.gateway_class;
-        warn!("GatewayClass {class} could not be applied and is tried again: {error}");
+        warn!("cannot apply GatewayClass {class}; retrying: {error}");
         tokio::time::sleep(RETRY).await;
     }
 }

@@ -14,10 +14,10 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, reload};
 /// Output format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines to read
+    /// Plain text
     #[default]
     Text,
-    /// Lines of JSON
+    /// JSON Lines
     Json,
 }
 

@@ -79,7 +79,7 @@ pub async fn serve(listener: TcpListener, handler: Arc<Handler>) {
             }
             Err(error) => {
                 // Such as too many open files: others may be closed meanwhile.
-                debug!("a connection could not be accepted: {error}");
+                debug!("cannot accept a connection: {error}");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

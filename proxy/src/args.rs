@@ -1,4 +1,4 @@
-//! The command line: what the user typed. What the program needs is made of it in `main`.
+//! Command-line arguments. `main` turns them into the program's settings.
 
 use std::io;
 use std::num::NonZeroU16;
@@ -22,25 +22,25 @@ use crate::observe::program_log::LogFormat;
 #[derive(Debug, Parser)]
 #[command(name = "gateway", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Proxy traffic as Gateway API YAML files, or a controller, say
+    /// Run the proxy, configured by Gateway API YAML files or by a controller
     Run(Box<RunArgs>),
-    /// Say what the proxy would make of Gateway API YAML files, and exit
+    /// Validate Gateway API YAML files, print the resulting status, and exit
     Check {
         /// Files or folders of Gateway API YAML
         #[arg(required = true)]
         config: Vec<PathBuf>,
-        /// What to do with an object that has an unknown field
+        /// How to handle an object with an unknown field
         #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
         unknown_fields: UnknownFields,
-        /// Added to every listener's port below 1024, as for `run`
+        /// Offset for listener ports below 1024, as for `run`
         #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
         port_offset: u16,
     },
@@ -50,45 +50,46 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").args(["config", "xds"]).required(true))]
 pub struct RunArgs {
-    /// File or folder of Gateway API YAML; may be given several times. Watched for changes: what an
-    /// editor writes in place is read when it closes the file
+    /// File or folder of Gateway API YAML; repeatable. Changes are applied when a file is closed
+    /// after writing, or replaced
     #[arg(long, env = "GATEWAY_CONFIG", value_delimiter = ',')]
     pub config: Vec<PathBuf>,
 
-    /// The controller that says what to proxy, instead of files.
+    /// The controller to take the configuration from, instead of files.
     #[command(flatten)]
     pub controller: ControllerArgs,
 
-    /// What to do with an object that has an unknown field: refuse it, or load it without the field
-    /// and log a warning (for CRDs newer than this version)
+    /// How to handle an object with an unknown field: refuse it, or load it without the field and
+    /// log a warning (for CRDs newer than this version)
     #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
     pub unknown_fields: UnknownFields,
 
-    /// Request threads [default: the CPUs this process may use, within its cgroup's quota]
+    /// Number of worker threads (shards) [default: the CPUs available to the process, within its
+    /// cgroup's quota]
     #[arg(long, env = "GATEWAY_SHARDS")]
     pub shards: Option<NonZeroU16>,
 
-    /// How shards talk to the kernel
+    /// I/O driver of the shards
     #[arg(long, env = "GATEWAY_DRIVER", value_enum, default_value_t)]
     pub driver: DriverChoice,
 
-    /// Whether each shard is bound to a core of its own
+    /// When to pin each shard to a core of its own
     #[arg(long, env = "GATEWAY_PIN", value_enum, default_value_t)]
     pub pin: Pin,
 
-    /// Form of the program's own log, on stderr; which of it, RUST_LOG says [default filter: info]
+    /// Format of the program's log on stderr. RUST_LOG sets its level [default: info]
     #[arg(long, env = "GATEWAY_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 
-    /// Access log on stdout where no TrafficPolicy says otherwise
+    /// Format of the access log on stdout, unless a TrafficPolicy sets another
     #[arg(long, env = "GATEWAY_ACCESS_LOG", value_enum, default_value_t)]
     pub access_log: AccessLogDefault,
 
-    /// Samples of what allocates memory, for heap profiles; they cost the request path nothing
+    /// Sampling of memory allocations for heap profiles
     #[arg(long, env = "GATEWAY_HEAP_SAMPLING", value_enum, default_value_t)]
     pub heap_sampling: HeapSampling,
 
-    /// Added to every listener's port below 1024, for users who may not bind those
+    /// Offset for listener ports below 1024, for users who may not bind privileged ports
     #[arg(
         long,
         env = "GATEWAY_PORT_OFFSET",
@@ -97,34 +98,36 @@ pub struct RunArgs {
     )]
     pub port_offset: u16,
 
-    /// File with the secret (32 bytes or more) that seals session tokens; share it between replicas
-    /// [default: a random one, so sessions end with the process]
+    /// File with the secret (at least 32 bytes) that seals session tokens; replicas must share it
+    /// [default: a random secret, so sessions end with the process]
     #[arg(long, env = "GATEWAY_SESSION_KEY_FILE")]
     pub session_key_file: Option<PathBuf>,
 
-    /// Where the admin server listens: `IP:PORT`, `localhost:PORT`, `unix:/PATH` or `off`
-    /// [default: localhost:15000, if that is free]
+    /// Address of the admin server: `IP:PORT`, `localhost:PORT`, `unix:/PATH` or `off`
+    /// [default: localhost:15000, if free]
     #[arg(long, env = "GATEWAY_ADMIN_ADDRESS", value_parser = Address::from_str)]
     pub admin_address: Option<Address>,
 
-    /// Host by which the admin server may be addressed, beside IP addresses and localhost; may be
-    /// given several times
+    /// Additional host name that the admin server accepts in Host, beside IP addresses and
+    /// localhost; repeatable
     #[arg(long, env = "GATEWAY_ADMIN_HOST", value_delimiter = ',')]
     pub admin_host: Vec<String>,
 
-    /// Where metrics are served, likewise [default: port 15020 of every address, if that is free]
+    /// Address of the metrics server, as for the admin server [default: port 15020 on all addresses,
+    /// if free]
     #[arg(long, env = "GATEWAY_METRICS_ADDRESS", value_parser = Address::from_str)]
     pub metrics_address: Option<Address>,
 
-    /// Where readiness is served, likewise [default: port 15021 of every address, if that is free]
+    /// Address of the readiness server, as for the admin server [default: port 15021 on all
+    /// addresses, if free]
     #[arg(long, env = "GATEWAY_READINESS_ADDRESS", value_parser = Address::from_str)]
     pub readiness_address: Option<Address>,
 
-    /// After SIGTERM, keep accepting for this long, while load balancers learn of it
+    /// After SIGTERM, how long to keep accepting connections while load balancers remove this proxy
     #[arg(long, env = "GATEWAY_DRAIN_ACCEPT", default_value_t = GatewayDuration(DRAIN_ACCEPT), value_parser = GatewayDuration::parse)]
     pub drain_accept: GatewayDuration,
 
-    /// After SIGTERM, reset what is left after this long
+    /// After SIGTERM, when to reset the remaining connections
     #[arg(long, env = "GATEWAY_DRAIN_DEADLINE", default_value_t = GatewayDuration(DRAIN_DEADLINE), value_parser = GatewayDuration::parse)]
     pub drain_deadline: GatewayDuration,
 }
@@ -132,7 +135,7 @@ pub struct RunArgs {
 /// Where the configuration comes from in a cluster.
 #[derive(Debug, Args)]
 pub struct ControllerArgs {
-    /// Controller that says what to proxy, instead of files: `https://HOST:PORT` or
+    /// Controller to take the configuration from, instead of files: `https://HOST:PORT` or
     /// `http://HOST:PORT`
     #[arg(
         long,
@@ -142,17 +145,17 @@ pub struct ControllerArgs {
     )]
     pub xds: Option<String>,
 
-    /// File with the certificate authorities that vouch for the controller (PEM); read again for
-    /// each connection
+    /// File with the CA certificates to verify the controller with (PEM); read again for each
+    /// connection
     #[arg(long, env = "GATEWAY_XDS_CA", value_name = "FILE", requires = "xds")]
     pub xds_ca: Option<PathBuf>,
 
-    /// File with the token that the controller knows this proxy by; read again for each connection
+    /// File with the token to authenticate to the controller with; read again for each connection
     #[arg(long, env = "GATEWAY_XDS_TOKEN", value_name = "FILE", requires = "xds")]
     pub xds_token: Option<PathBuf>,
 
-    /// Folder in which the last configuration is kept, so that a restarted proxy serves while the
-    /// controller is away. It holds private keys: name one in memory
+    /// Folder that stores the last configuration, so that a restarted proxy serves while the
+    /// controller is unavailable. It contains private keys: use a folder in memory (tmpfs)
     #[arg(
         long,
         env = "GATEWAY_XDS_CACHE",
@@ -171,8 +174,7 @@ pub struct ControllerArgs {
     )]
     pub gateway: Option<ObjectName>,
 
-    /// What this proxy calls itself to the controller: the name of its pod [default: the name of the
-    /// host]
+    /// Name by which this proxy identifies itself to the controller [default: the host name]
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub pod_name: Option<String>,
 }
@@ -184,7 +186,7 @@ fn parse_gateway(text: &str) -> Result<ObjectName, String> {
 }
 
 impl ControllerArgs {
-    /// What this proxy calls itself.
+    /// The name by which this proxy identifies itself.
     #[must_use]
     pub fn proxy(&self) -> String {
         let host = || {
@@ -196,7 +198,7 @@ impl ControllerArgs {
         self.pod_name.clone().unwrap_or_else(host)
     }
 
-    /// The controller and the Gateway, where the configuration is to come from there.
+    /// The controller and the Gateway, if the configuration comes from a controller.
     ///
     /// # Errors
     /// The address is not one of a controller.
@@ -213,7 +215,7 @@ impl RunArgs {
     /// The key that seals session tokens.
     ///
     /// # Errors
-    /// The file cannot be read, or holds too little to be a secret.
+    /// The file cannot be read, or is shorter than 32 bytes.
     #[expect(clippy::disallowed_methods, reason = "it runs before any shard does")]
     pub fn session_key(&self) -> io::Result<hmac::Key> {
         let Some(path) = &self.session_key_file else {
@@ -226,17 +228,17 @@ impl RunArgs {
         let secret = std::fs::read(path).map_err(|error| named(&error))?;
         if secret.len() < SESSION_KEY_BYTES {
             return Err(named(
-                &"it holds less than 32 bytes; make one with `openssl rand 32`",
+                &"the secret is shorter than 32 bytes; create one with `openssl rand 32`",
             ));
         }
         Ok(hmac::Key::new(hmac::HMAC_SHA256, &secret))
     }
 }
 
-/// Whether shards are bound to cores.
+/// When shards are pinned to cores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Pin {
-    /// Where there are as many shards as CPUs in a set smaller than the machine
+    /// If there are as many shards as CPUs, and the process may use only some of the machine's CPUs
     #[default]
     Auto,
     /// Always
@@ -248,27 +250,27 @@ pub enum Pin {
 /// Whether allocations are sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum HeapSampling {
-    /// One in 512 KiB on average
+    /// One sample per 512 KiB on average
     #[default]
     On,
-    /// None
+    /// Disabled
     Off,
 }
 
-/// The access log where no policy speaks.
+/// The access log without a policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum AccessLogDefault {
-    /// Lines to read
+    /// Plain text
     #[default]
     Text,
-    /// Lines of JSON
+    /// JSON Lines
     Json,
-    /// None
+    /// Disabled
     Off,
 }
 
 impl AccessLogDefault {
-    /// Puts the choice into the access log that holds where no policy speaks.
+    /// Applies the choice to the default access log.
     pub fn apply_to(self, log: &mut model::AccessLog) {
         log.off = self == Self::Off;
         log.format = match self {

@@ -202,7 +202,7 @@ impl Applier {
         };
         let api = self.api(child);
         match within_deadline(api.delete(&child.name.name, &parameters)).await {
-            Ok(_) => info!(%child, "deleted: the Gateway does not want it any more"),
+            Ok(_) => info!(%child, "deleted: the Gateway no longer needs it"),
             // Gone, or another one by now.
             Err(Failure::Api(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {}
             Err(failure) => return Err(failure),

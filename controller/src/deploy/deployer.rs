@@ -105,7 +105,7 @@ impl Deployer {
         }
         self.site.outputs.addresses_known.send_replace(true);
         while leadership.during(&mut stopping, self.lead()).await {
-            info!("the deployment is left to another leader");
+            info!("another replica is the leader and deploys from here on");
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
         }
@@ -263,7 +263,7 @@ impl Sources {
         };
         match applier.abandon(&uid, &labels::child_name(&class)).await {
             Result::Failed(error) => {
-                warn!(%gateway, %error, "cannot remove what the Gateway ran on yet");
+                warn!(%gateway, %error, "cannot delete the Gateway's resources yet");
                 outcome_of(&error)
             }
             Result::Unanswered => Outcome::Unavailable,

@@ -206,7 +206,7 @@ async fn follow<K>(
                 note(&child, None);
                 children.remove(&child, object.meta().uid.as_deref().unwrap_or_default());
             }
-            Err(error) => warn!(?kind, %error, "cannot watch what Gateways run on"),
+            Err(error) => warn!(?kind, %error, "cannot watch the resources of Gateways"),
         }
     }
 }

@@ -96,7 +96,7 @@ impl Events {
                 };
                 let published = timeout(DEADLINE, recorder.publish(&event, &object)).await;
                 if !matches!(published, Ok(Ok(()))) {
-                    debug!(?object, "an event was lost");
+                    debug!(?object, "an event was dropped");
                 }
             }
         });
@@ -116,7 +116,7 @@ impl Events {
         let mut text = format!("a proxy keeps the previous version: {why}");
         text.truncate(text.floor_char_boundary(MAX_NOTE));
         if let Err(TrySendError::Full(_)) = self.0.try_send((reference, text)) {
-            debug!(%object, "an event was lost: too many wait");
+            debug!(%object, "an event was dropped: the queue is full");
         }
     }
 }

@@ -79,7 +79,7 @@ impl StatusWriter {
             () = stopping.stopped() => return,
         }
         while leadership.during(&mut stopping, self.lead()).await {
-            info!("statuses are left to another leader");
+            info!("another replica is the leader and writes statuses from here on");
             // What a follower writes may be older than what the new leader has written.
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
@@ -290,7 +290,7 @@ impl StatusWriter {
             warn!(
                 %object,
                 entries = write.left_out,
-                "the status has no room for our entries: others have filled it"
+                "the status has no room for our entries: other controllers have filled it"
             );
         }
         let client = self.client.clone();
@@ -345,7 +345,7 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
     };
     let outcome = outcome_of(&error);
     match outcome {
-        Outcome::Conflict { .. } => debug!(%object, "somebody else has changed the object"),
+        Outcome::Conflict { .. } => debug!(%object, "another client has changed the object"),
         Outcome::Refused => warn!(
             %object,
             %error,

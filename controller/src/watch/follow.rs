@@ -114,7 +114,7 @@ impl Follower {
         if self.readiness.set(self.kind.id, State::Absent) {
             let kind = &self.kind;
             info!(
-                "{} of group {} is not served here; its watch starts when it is",
+                "{} of group {} is not served by the API server; watching starts when it is",
                 kind.kind, kind.group
             );
         }
@@ -182,7 +182,7 @@ impl Follower {
         }
         self.progress.backoff.reset();
         if self.progress.last_error.take().is_some() {
-            info!("the watch of {} works again", self.kind.kind);
+            info!("watch of {} recovered", self.kind.kind);
         }
         self.count();
         Ok(Next::GoOn)
@@ -293,10 +293,7 @@ impl Follower {
         let text = describe(error);
         self.readiness.fail(self.kind.id, &text);
         if self.progress.last_error.as_ref() != Some(&text) {
-            warn!(
-                "the watch of {} failed and is repeated: {text}",
-                self.kind.kind
-            );
+            warn!("watch of {} failed; retrying: {text}", self.kind.kind);
             self.progress.last_error = Some(text);
         }
         self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());

@@ -86,7 +86,7 @@ impl Supervisor {
                     self.take(&served)
                 }
                 Err(error) => {
-                    warn!("the API server could not be asked which kinds it serves: {error}");
+                    warn!("API discovery failed: {error}");
                     backoff.wait()
                 }
             };

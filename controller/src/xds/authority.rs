@@ -30,13 +30,13 @@ pub(super) enum InvalidAuthority {
     NotAnAuthority,
     #[error("tls.crt has expired")]
     Expired,
-    #[error("tls.key is no private key in PKCS#8 (`BEGIN PRIVATE KEY`): {0}")]
+    #[error("tls.key is not a private key in PKCS#8 (`BEGIN PRIVATE KEY`): {0}")]
     Key(rcgen::Error),
     #[error("tls.key is not the key of tls.crt")]
     OtherKey,
     #[error("it cannot sign: {0}")]
     Signing(#[from] rcgen::Error),
-    #[error("what it signed cannot be used: {0}")]
+    #[error("a certificate it signed is invalid: {0}")]
     Certificate(#[from] rustls::Error),
 }
 

@@ -146,7 +146,7 @@ impl Authorizer {
     fn verified(&self, token: &Token<'_>, reason: &str) -> Result<Bearer, Denied> {
         let Some(keys) = locked(&self.keys).clone() else {
             let text = format!("the token cannot be reviewed now ({reason}); try again");
-            warn!(reason, "tokens of proxies cannot be reviewed");
+            warn!(reason, "TokenReview of a proxy failed");
             return Err(Denied::Unknown(text));
         };
         let bearer = keys.verify(token, SystemTime::now());

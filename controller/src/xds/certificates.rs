@@ -43,7 +43,7 @@ enum Failure {
         "the Secret {0} is no certificate authority: {1}; correct it, or delete it to have one made"
     )]
     Authority(String, InvalidAuthority),
-    #[error("no certificate can be made: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Making(#[from] InvalidAuthority),
     #[error("the API server does not answer")]
     TimedOut,
@@ -100,7 +100,7 @@ impl Certificates {
         let step = timeout(PATIENCE, self.compare(Instant::now()));
         let step = step.await.unwrap_or(Err(Failure::TimedOut));
         if let Err(failure) = step {
-            warn!(%failure, "the certificate authority of the xDS server cannot be followed");
+            warn!(%failure, "cannot watch the CA of the xDS server");
         }
         // Also while the API server is away.
         if let Err(failure) = self.issue(Instant::now()) {
@@ -178,7 +178,7 @@ impl Certificates {
         } else {
             self.secrets.replace(&self.name, &params, &secret).await?;
         }
-        info!(secret = self.name, "made a certificate authority for xDS");
+        info!(secret = self.name, "created a CA for the xDS server");
         Ok(Authority::parse(
             certificate.as_bytes(),
             key.as_bytes(),
@@ -202,7 +202,7 @@ impl Certificates {
         }
         info!(
             config_map = self.name,
-            "wrote which authorities proxies trust"
+            "published the CA certificates that proxies trust"
         );
         Ok(())
     }

@@ -63,9 +63,9 @@ pub(super) enum Invalid {
     Expired,
     #[error("it is not valid yet")]
     Early,
-    #[error("no known key has signed it")]
+    #[error("it is not signed by a known key")]
     Signature,
-    #[error("it does not say whose it is")]
+    #[error("it has no subject")]
     Nobody,
 }
 

@@ -118,8 +118,8 @@ impl Replicas {
                 own.report.clone()
             };
             match timeout(DEADLINE, self.write(report)).await {
-                Ok(Ok(())) => debug!("told the other replicas of the proxies"),
-                Ok(Err(error)) => warn!(%error, "the leader cannot be told of the proxies yet"),
+                Ok(Ok(())) => debug!("reported the proxies to the leader"),
+                Ok(Err(error)) => warn!(%error, "cannot report the proxies to the leader yet"),
                 Err(_) => debug!("the API server does not answer"),
             }
             sleep(SPACING).await;
@@ -152,7 +152,7 @@ impl Replicas {
             let params = DeleteParams::default();
             let deleted = timeout(DEADLINE, self.config_maps.delete(&self.name, &params)).await;
             if !matches!(deleted, Ok(Ok(_))) {
-                debug!("what this replica has told could not be removed: it expires");
+                debug!("cannot delete this replica's report; it expires on its own");
             }
         }
     }
@@ -176,7 +176,7 @@ impl Replicas {
                     Ok(Event::Delete(it)) => changed(self.remove(&it.name_any())),
                     // What a new list does not have any more expires.
                     Ok(Event::Init | Event::InitDone) => {}
-                    Err(error) => warn!(%error, "cannot watch what other replicas tell"),
+                    Err(error) => warn!(%error, "cannot watch the reports of other replicas"),
                 },
                 _ = expiry.tick() => {
                     for (name, version) in self.expired() {

@@ -14,7 +14,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidExpression {
     /// Longer than rules are.
-    #[error("has more than {EXPRESSION_BYTES} bytes: make several rules of it")]
+    #[error("has more than {EXPRESSION_BYTES} bytes; split it into several rules")]
     TooLong,
     /// Not CEL.
     #[error("is not CEL: {0}")]
@@ -32,10 +32,10 @@ pub enum InvalidExpression {
     )]
     Unavailable(String),
     /// A loop in a loop takes time that is quadratic in what a token says.
-    #[error("has exists() or all() within another one: make several rules of it")]
+    #[error("nests exists() or all(); split it into several rules")]
     Nested,
     /// Not a condition.
-    #[error("is not a condition: compare something")]
+    #[error("does not evaluate to a boolean; add a comparison")]
     NoCondition,
 }
 
@@ -273,8 +273,8 @@ mod tests {
                 "within another one",
             ),
             ("claims == {'a': 1}", "`{}` cannot be used"),
-            ("'a'", "is not a condition"),
-            ("size(claims.a)", "is not a condition"),
+            ("'a'", "does not evaluate to a boolean"),
+            ("size(claims.a)", "does not evaluate to a boolean"),
             (&long, "more than 1024 bytes"),
         ] {
             let why = Expression::parse(text).expect_err(text).to_string();

@@ -24,11 +24,11 @@ enum Refused {
     Missing,
     #[error("the policy does not trust this peer's PROXY protocol header")]
     Untrusted,
-    #[error("it did not come to the end of a PROXY protocol header in time")]
+    #[error("timeout while reading its PROXY protocol header")]
     Late,
-    #[error("it ended within its PROXY protocol header")]
+    #[error("it was closed within its PROXY protocol header")]
     Ended,
-    #[error("it broke off: {0}")]
+    #[error("I/O error: {0}")]
     Broken(#[from] io::Error),
 }
 

@@ -30,15 +30,15 @@ enum Refused {
     Hello(#[from] HelloError),
     #[error("no listener serves the name in its ClientHello")]
     NoListener,
-    #[error("the TLS of the listener it wants cannot be set up")]
+    #[error("the listener's TLS configuration is invalid")]
     NoTls,
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
     #[error("its TLS handshake took too long")]
     Late,
-    #[error("it ended before its TLS handshake")]
+    #[error("it was closed before its TLS handshake")]
     Ended,
-    #[error("it broke off: {0}")]
+    #[error("I/O error: {0}")]
     Broken(#[from] io::Error),
 }
 

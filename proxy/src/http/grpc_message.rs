@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum MessageError {
     /// We say of no coding that we understand it.
-    #[error("compressed, which was not asked for")]
+    #[error("compressed although compression was not requested")]
     Compressed,
     /// It announces more bytes than are taken.
     #[error("too large")]

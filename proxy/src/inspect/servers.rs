@@ -19,7 +19,7 @@ pub struct Servers {
 
 /// Why a server cannot listen.
 #[derive(Debug, Error)]
-#[error("there is no {server} server: {error}, {}; choose another {flag}, or off", why(.error))]
+#[error("cannot start the {server} server: {error}, {}; choose another {flag}, or off", why(.error))]
 pub struct ServerError {
     server: &'static str,
     flag: &'static str,

@@ -12,13 +12,13 @@ use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
 use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS};
 
-/// What the operator asked for.
+/// The driver that the operator asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum DriverChoice {
-    /// io_uring where the kernel allows it, else epoll.
+    /// io_uring if the kernel allows it, otherwise epoll.
     #[default]
     Auto,
-    /// io_uring or an error.
+    /// io_uring; the start fails if the kernel refuses it.
     IoUring,
     /// epoll.
     Epoll,

@@ -24,10 +24,10 @@ use crate::limits::{LOG_STOP_PATIENCE, PROGRAM_LOG_BYTES, PROGRAM_LOG_KEPT_BYTES
 /// Output format of the program's own log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// Lines to read
+    /// Plain text
     #[default]
     Text,
-    /// Lines of JSON
+    /// JSON Lines
     Json,
 }
 

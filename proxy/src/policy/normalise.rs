@@ -27,10 +27,10 @@ use crate::http::authority::MAX_HOST_BYTES;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PathError {
     /// It begins neither with `/` nor, without a path, with `?`, and is not `*`.
-    #[error("target is no path")]
+    #[error("target is not a path")]
     Form,
     /// A control byte, a space, `#`, `\` or a byte beyond ASCII.
-    #[error("byte in the target that has to be escaped")]
+    #[error("unescaped byte in the request target")]
     Byte,
     /// `%` without two hexadecimal digits, or `%00`.
     #[error("invalid escape in the target")]

@@ -33,7 +33,7 @@ pub(super) fn await_change_if_asked(exchange: &Exchange<'_>, path: &str) {
     static PATH: LazyLock<Option<String>> =
         LazyLock::new(|| std::env::var("GATEWAY_TEST_CHANGE_PATH").ok());
     if PATH.as_deref() == Some(path) {
-        tracing::warn!("waits for a change");
+        tracing::warn!("waiting for a change");
         while exchange.shard.config.load().version == exchange.snapshot.version {
             std::thread::sleep(Duration::from_millis(1));
         }

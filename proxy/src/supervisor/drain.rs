@@ -29,7 +29,7 @@ pub(super) fn run(
     };
     info!(
         clients = shards.clients(),
-        "draining; connections are still accepted for a while"
+        "draining; still accepting connections"
     );
     if wait(shards, events, memory, accept_until, || false) == Waited::Interrupted {
         return abandon(shards);
@@ -46,7 +46,7 @@ pub(super) fn run(
 fn abandon(shards: &Shards) {
     warn!(
         clients = shards.clients(),
-        "second request to stop; not waiting for open connections"
+        "second shutdown signal; not waiting for open connections"
     );
 }
 

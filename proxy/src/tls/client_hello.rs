@@ -43,7 +43,7 @@ pub enum HelloError {
     #[error("a TLS record before the end of the ClientHello is empty, too long or of another kind")]
     Record,
     /// The first message is another one.
-    #[error("the first TLS message is no ClientHello")]
+    #[error("the first TLS message is not a ClientHello")]
     Message,
     /// Larger than our bound, record headers included.
     #[error("the ClientHello has more than {CLIENT_HELLO_BYTES} bytes")]
@@ -55,7 +55,7 @@ pub enum HelloError {
     #[error("the ClientHello has an extension twice")]
     Repeated,
     /// A server name that is no DNS name.
-    #[error("the ClientHello's server name is no DNS name")]
+    #[error("the ClientHello's server name is not a DNS name")]
     ServerName,
 }
 

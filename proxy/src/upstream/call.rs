@@ -31,7 +31,7 @@ use crate::shard::deadline::Expiry;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum CallError {
     /// No endpoint could be reached; none has seen it.
-    #[error("not reached: {0}")]
+    #[error("cannot connect: {0}")]
     Unreached(Failure),
     /// It ended with this status of gRPC, which is not that of success.
     #[error("ended with gRPC status {0}")]
@@ -40,13 +40,13 @@ pub(crate) enum CallError {
     #[error("took too long")]
     TooLate,
     /// The endpoint broke off, or ended the call before it had answered.
-    #[error("broken off")]
+    #[error("connection closed early")]
     Broken,
     /// The answer is not gRPC.
-    #[error("no answer of gRPC: {0}")]
+    #[error("not a gRPC response: {0}")]
     NoGrpc(&'static str),
     /// A message of the answer is none.
-    #[error("a message of the answer is {0}")]
+    #[error("malformed gRPC message in the response: {0}")]
     Message(#[from] MessageError),
 }
 

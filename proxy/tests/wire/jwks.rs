@@ -223,7 +223,7 @@ on_both_drivers! {
         keys.next_replies([Reply::at_once().waits_for(&gate)]);
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
         assert_eq!(status_of(&gateway, &signer, "key"), 503);
-        gateway.waits_for_log("no whole answer within 5 seconds");
+        gateway.waits_for_log("no complete response within 5 seconds");
         waits_for_status(&gateway, &signer, "key", 200);
         assert_eq!(keys.requests().len(), 2);
     }

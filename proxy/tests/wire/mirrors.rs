@@ -102,7 +102,7 @@ on_both_drivers! {
             let gateway = before.start();
             let mut client = gateway.client();
             client.sends("GET /waits HTTP/1.1\r\nHost: a\r\nAuthorization: hush\r\n\r\n");
-            gateway.waits_for_log("waits for a change");
+            gateway.waits_for_log("waiting for a change");
             gateway.reconfigure(&after);
             client.expects(200);
             copy.waits_for_requests(1);

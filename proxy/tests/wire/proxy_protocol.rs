@@ -126,7 +126,7 @@ on_both_drivers! {
         let scene = Scene::with(driver, "in: Required");
         scene.closes_on(REQUEST, "does not begin with a PROXY protocol header");
         scene.gateway.client().sends(&V1[..9]).finishes().expects_end();
-        scene.gateway.waits_for_log("it ended within its PROXY protocol header");
+        scene.gateway.waits_for_log("it was closed within its PROXY protocol header");
     }
 
     fn an_optional_header_may_be_missing(driver) {
@@ -206,7 +206,7 @@ on_both_drivers! {
 
     fn a_header_that_never_ends_is_cut_off(driver) {
         let scene = Scene::with(driver, "in: Required");
-        scene.closes_on(&V1[..9], "in time");
+        scene.closes_on(&V1[..9], "timeout while reading its PROXY protocol header");
     }
 
     fn one_listener_may_ask_for_it_alone(driver) {

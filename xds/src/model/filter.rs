@@ -126,7 +126,7 @@ pub struct Fraction {
 /// Why two numbers are no [`Fraction`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "{numerator} of {denominator} is no fraction: the numerator may be at most the denominator"
+    "{numerator} of {denominator} is not a fraction: the numerator must not exceed the denominator"
 )]
 pub struct InvalidFraction {
     /// How many.

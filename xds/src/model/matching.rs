@@ -25,7 +25,7 @@ pub enum InvalidPattern {
         reason: String,
     },
     /// Compiles to more than [`Pattern::MAX_COMPILED_BYTES`].
-    #[error("the regular expression `{0}` is too large when compiled: repeat less")]
+    #[error("the regular expression `{0}` is too large when compiled; reduce its repetitions")]
     TooLarge(String),
 }
 
@@ -268,7 +268,7 @@ mod tests {
         );
         assert_eq!(
             reason("(a{1000}){1000}"),
-            "the regular expression `(a{1000}){1000}` is too large when compiled: repeat less"
+            "the regular expression `(a{1000}){1000}` is too large when compiled; reduce its repetitions"
         );
         assert_eq!(
             Pattern::parse(&"a".repeat(1025)),

@@ -104,7 +104,7 @@ impl TlsCompiler {
             Ok(made) => Arc::new(made),
             Err(error) => {
                 self.backends.remove(name);
-                tracing::error!(backend = %name, %error, "TLS to the backend cannot be set up; its requests are answered with 503");
+                tracing::error!(backend = %name, %error, "cannot set up TLS to the backend; requests to it are answered with 503");
                 return (Some(UNUSABLE), Protection::Unusable);
             }
         };

@@ -45,13 +45,13 @@ pub(super) enum FetchError {
         error: io::Error,
     },
     /// The answer is no HTTP, or too large.
-    #[error("no usable answer: {0}")]
+    #[error("invalid response: {0}")]
     Answer(Box<dyn std::error::Error + Send + Sync>),
     /// Redirects among them: whoever can send one would choose the keys.
-    #[error("the answer is {0}, not 200; redirects are not followed")]
+    #[error("the response has status {0} instead of 200; redirects are not followed")]
     Status(StatusCode),
     /// It takes too long.
-    #[error("no whole answer within {} seconds", JWKS_TIMEOUT.as_secs())]
+    #[error("no complete response within {} seconds", JWKS_TIMEOUT.as_secs())]
     Late,
 }
 

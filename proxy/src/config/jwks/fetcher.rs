@@ -93,7 +93,7 @@ impl Fetcher {
         let unix_time = since.map_or(0, |since| since.as_secs().cast_signed());
         match fetch {
             Ok((id, fetched)) => self.key_sets.take(id, fetched, Instant::now(), unix_time),
-            Err(error) => error!(%error, "a fetch of keys ended badly; please report it"),
+            Err(error) => error!(%error, "a JWKS fetch panicked; please report it"),
         }
     }
 }

@@ -148,7 +148,7 @@ impl Set {
         if known.is_none() || self.failures > 0 {
             let (number, unusable) = (keys.len(), keys.unusable());
             let from = place(&self.remote.location);
-            info!(from, keys = number, unusable, "keys fetched");
+            info!(from, keys = number, unusable, "JWKS fetched");
         }
         let believed = i64::try_from(JWKS_TTL_MAX.as_secs()).unwrap_or(i64::MAX);
         let good_until = unix_time.saturating_add(believed);

@@ -51,7 +51,7 @@ pub enum StartError {
     )]
     NothingRead(String),
     /// Nothing is listened on.
-    #[error("no listener came up: {0}")]
+    #[error("no listener could be started: {0}")]
     NoListener(String),
     /// The system has no thread or descriptor left.
     #[error("the configuration thread could not start: {0}")]

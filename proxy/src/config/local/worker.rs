@@ -90,18 +90,18 @@ impl Worker {
         let begun = Instant::now();
         let loaded = self.loader.load(&self.watch.written());
         let Effort { documents, units } = self.loader.effort();
-        debug!(documents, units, "files were looked at");
+        debug!(documents, units, "checked the files for changes");
         self.note_recognised();
         match loaded {
             Loaded::Changed(changes) => self.apply(changes, begun, DNS_CHANGE_WAIT).await,
             Loaded::Same => {
-                debug!("files were touched, and their content did not change");
+                debug!("files were written without a change of content");
                 let locate = |bind: &_| self.loader.origin(bind);
                 self.applier.ask_for_binds(&locate);
             }
             Loaded::Nothing => error!(
                 paths = self.loader.paths(),
-                "no configuration can be read; the last one stays in force"
+                "cannot read any configuration; the last one stays in force"
             ),
         }
     }

@@ -92,7 +92,7 @@ impl Keeper {
 
 fn report(written: Result<io::Result<()>, JoinError>) {
     match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
-        Ok(()) => debug!("the configuration is kept for the next process"),
+        Ok(()) => debug!("cached the configuration"),
         Err(error) => warn!(
             "the configuration cannot be kept, and a next process will wait for the controller: \
              {error}; --xds-cache has to name a folder that this user may write to"

@@ -83,7 +83,7 @@ impl Worker {
         let path = place.path();
         let kept = match place.read() {
             Ok(Some(kept)) => kept,
-            Ok(None) => return debug!(path = %path.display(), "no configuration was kept"),
+            Ok(None) => return debug!(path = %path.display(), "no configuration was cached"),
             Err(error) => {
                 return warn!(
                     path = %path.display(),
@@ -110,7 +110,7 @@ impl Worker {
         self.tell_versions();
         info!(
             path = %path.display(),
-            "the configuration of the process before is in force until the controller says otherwise"
+            "using the cached configuration until the controller sends one"
         );
     }
 
@@ -182,7 +182,7 @@ impl Worker {
         if let Some(error) = failure {
             warn!(%controller, next_try_in_milliseconds = milliseconds, "{error}");
         } else {
-            let text = "the stream of the controller ended";
+            let text = "the xDS stream ended";
             info!(%controller, next_try_in_milliseconds = milliseconds, "{text}");
         }
     }
@@ -202,7 +202,7 @@ impl Worker {
             self.refused.remove(key);
         }
         for Refusal { key, text } in &received.refused {
-            warn!(resource = %key, "refused what the controller sent: {text}");
+            warn!(resource = %key, "rejected a configuration from the controller: {text}");
             self.refused.insert(key.clone());
         }
         self.held_back.append(&mut received.changes);
@@ -272,7 +272,7 @@ impl Worker {
         self.told_down.retain(is_down);
         if matches!(self.link, Link::Up(_)) {
             info!(
-                "a listener that was refused is listened on now: the controller is told by a new stream"
+                "a listener that could not be bound before is bound now; reopening the xDS stream to report it"
             );
             self.reconnect(None);
         }

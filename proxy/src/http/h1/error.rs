@@ -7,13 +7,13 @@ use thiserror::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum HeadError {
     /// The request or status line is longer than the limit.
-    #[error("first line above the limit")]
+    #[error("start line exceeds the limit")]
     LineTooLong,
     /// The head is larger than the limit.
-    #[error("head above the limit")]
+    #[error("header section exceeds the limit")]
     HeadTooLarge,
     /// More field lines than the limit.
-    #[error("more header fields than the limit")]
+    #[error("too many header fields")]
     TooManyFields,
     /// A line that does not end in CRLF, or an empty line too many before the head.
     #[error("line not ended by CRLF")]
@@ -159,7 +159,7 @@ pub enum ResponseError {
     #[error("invalid status code")]
     Status,
     /// 101 that no one asked for, or that does not name one protocol that we tunnel.
-    #[error("switch of protocols that was not asked for")]
+    #[error("unsolicited switch of protocols")]
     Upgrade,
 }
 
@@ -198,7 +198,7 @@ pub enum BodyError {
     #[error("malformed trailers")]
     Trailers,
     /// Trailers above the limit.
-    #[error("trailers above the limit")]
+    #[error("trailers exceed the limit")]
     TrailersTooLarge,
     /// The connection ended before the body did.
     #[error("body cut short")]

@@ -51,10 +51,10 @@ pub enum KeySetError {
     #[error("the key set has more than {JWKS_BYTES} bytes")]
     TooLarge,
     /// Not an object with a list `keys`.
-    #[error("the key set is no JSON object with a list `keys`: {0}")]
+    #[error("the key set is not a JSON object with a list `keys`: {0}")]
     Malformed(String),
     /// More keys than any issuer has.
-    #[error("the key set has {0} keys, and {JWKS_KEYS} at most are taken")]
+    #[error("the key set has {0} keys; the limit is {JWKS_KEYS}")]
     TooMany(usize),
 }
 

@@ -70,7 +70,7 @@ pub(crate) enum PickError {
     #[error(transparent)]
     Call(#[from] CallError),
     /// The picker has said less than all.
-    #[error("it ended the call before it had said all")]
+    #[error("it closed the stream before its response was complete")]
     Ended,
     /// It replaced the body by a larger one than is kept.
     #[error("its body is too large")]

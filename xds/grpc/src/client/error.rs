@@ -76,7 +76,7 @@ pub enum StreamError {
     #[error("the controller does not serve this proxy: {0}")]
     Forbidden(String),
     /// Anything else.
-    #[error("the stream of the controller ended: {0}")]
+    #[error("the xDS stream ended: {0}")]
     Ended(String),
 }
 

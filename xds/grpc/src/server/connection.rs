@@ -39,11 +39,11 @@ pub(super) struct Call(Arc<Connection>);
 /// Why a connection was closed.
 #[derive(Debug, Error)]
 pub(super) enum Closed {
-    #[error("it broke HTTP/2: {0}")]
+    #[error("HTTP/2 error: {0}")]
     Protocol(#[from] hyper::Error),
-    #[error("it made no call in time")]
+    #[error("no call within the timeout")]
     Idle,
-    #[error("it neither took nor answered responses in time")]
+    #[error("timeout: it neither read nor acknowledged responses")]
     Unresponsive,
 }
 

@@ -65,7 +65,7 @@ impl Server {
                         connections.spawn(server.welcome(socket, address, transport.clone()));
                     }
                     Err(error) => {
-                        error!(%error, "no xDS connection can be accepted; trying again");
+                        error!(%error, "cannot accept xDS connections; retrying");
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },

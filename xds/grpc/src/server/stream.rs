@@ -250,7 +250,7 @@ impl Stream {
             Ending::Status(status) => status,
             Ending::Unresponsive => return self.connection.break_off(),
         };
-        debug!(%status, "an xDS stream ends");
+        debug!(%status, "an xDS stream ended");
         let sent = self.responses.send(Response::End(status));
         if timeout(self.connection.server.limits.grace, sent)
             .await

@@ -232,8 +232,8 @@ fn filters() {
             "http.filters.redirect.port: 0 is not a port: use 1 to 65535",
             "http.filters.redirect.status: 304 is not a redirect: use 301, 302, 303, 307 or 308",
             "http.filters.mirrors[0].target: is missing",
-            "http.filters.mirrors[0].fraction: 2 of 1 is no fraction: the numerator may be at \
-             most the denominator",
+            "http.filters.mirrors[0].fraction: 2 of 1 is not a fraction: the numerator must not \
+             exceed the denominator",
         ]
     );
 }

@@ -100,10 +100,10 @@ fn what_is_no_key_set_is_not_taken() {
         (answer("200 OK", &endless), "limit"),
         (
             answer("200 OK\r\nContent-Length: 20", "{\"keys\":[]}"),
-            "no usable answer",
+            "invalid response",
         ),
-        (b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), "no usable answer"),
-        (Vec::new(), "no usable answer"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n".to_vec(), "invalid response"),
+        (Vec::new(), "invalid response"),
     ] {
         let (url, _served) = answering(bytes.clone());
         let error = fetched(&url).expect_err("no key set").to_string();
