@@ -106,7 +106,9 @@ pub const OWN_DESCRIPTORS: u64 = 128;
 pub const BIND_DESCRIPTORS: usize = 2;
 /// Operations that a ring takes in one submission: 1024, more than one turn of the loop begins.
 pub const RING_ENTRIES: u32 = 1024;
-/// Completions that a ring holds: 65 536; the kernel refuses more.
+/// Completions that a ring holds at least: 2048, two turns of the loop.
+pub const RING_MIN_COMPLETIONS: u32 = 2 * RING_ENTRIES;
+/// Completions that a ring holds at most: 65 536; the kernel refuses more.
 pub const RING_MAX_COMPLETIONS: u32 = 65_536;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
 /// stay below 2 KiB.

@@ -10,7 +10,7 @@ use std::io;
 use monoio::time::TimeDriver;
 use monoio::{IoUringDriver, LegacyDriver, Runtime, RuntimeBuilder};
 
-use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS};
+use crate::limits::{RING_ENTRIES, RING_MAX_COMPLETIONS, RING_MIN_COMPLETIONS};
 
 /// The driver that the operator asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -156,15 +156,26 @@ fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoU
     // A seccomp profile that names only some of the calls lets a ring be made and not be used, and
     // then whoever waits for it waits for ever.
     io_uring::IoUring::new(1)?.submit()?;
-    let mut ring = io_uring::IoUring::builder();
     // Two operations a connection can be under way; clamped, since more than the kernel's maximum
     // is EINVAL and would look like a refusal.
-    ring.setup_cqsize(
-        connections
-            .saturating_mul(2)
-            .clamp(RING_ENTRIES * 2, RING_MAX_COMPLETIONS),
-    )
-    .setup_clamp();
+    let completions = connections
+        .saturating_mul(2)
+        .clamp(RING_MIN_COMPLETIONS, RING_MAX_COMPLETIONS);
+    let made = ring_of(flags, completions);
+    // Since Linux 6.14, rings count as locked memory, of which all proxies on a node share a few MiB by
+    // default. The kernel keeps completions that find no room, so that a small ring costs only bursts.
+    // Kernels before 5.19, which have no COOP_TASKRUN, refuse submissions meanwhile.
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory && flags.coop_taskrun => {
+            ring_of(flags, RING_MIN_COMPLETIONS)
+        }
+        made => made,
+    }
+}
+
+fn ring_of(flags: RingFlags, completions: u32) -> io::Result<Runtime<TimeDriver<IoUringDriver>>> {
+    let mut ring = io_uring::IoUring::builder();
+    ring.setup_cqsize(completions).setup_clamp();
     if flags.coop_taskrun {
         ring.setup_coop_taskrun().setup_submit_all();
     }
@@ -176,4 +187,39 @@ fn ring(flags: RingFlags, connections: u32) -> io::Result<Runtime<TimeDriver<IoU
         .uring_builder(ring)
         .enable_timer()
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream as Blocking;
+    use std::rc::Rc;
+
+    use monoio::net::UnixStream;
+
+    use super::*;
+
+    /// Which a ring does that was made small because locked memory was short.
+    #[test]
+    fn completions_beyond_a_ring_are_kept() {
+        let Ok((driver, _)) = Driver::build(DriverChoice::IoUring, 0) else {
+            eprintln!("io_uring is not available here");
+            return;
+        };
+        driver.block_on(async {
+            let (ours, mut theirs) = Blocking::pair().expect("a pair of sockets");
+            let ours = Rc::new(UnixStream::from_std(ours).expect("a stream"));
+            let wait = || {
+                let ours = Rc::clone(&ours);
+                monoio::spawn(async move { ours.readable(false).await })
+            };
+            let waiting: Vec<_> = (0..3 * RING_MIN_COMPLETIONS).map(|_| wait()).collect();
+            // Tasks run in the order of their start: all others wait by now.
+            monoio::spawn(async {}).await;
+            theirs.write_all(b"!").expect("room for a byte");
+            for task in waiting {
+                task.await.expect("readable");
+            }
+        });
+    }
 }
