@@ -15,14 +15,38 @@ use crate::programs::{self, hex, short_hex};
 /// The reference of the echo backend in pods.
 pub(crate) const ECHO: &str = "localhost/echo:1";
 
-/// The images that pods of any test need, and the module each program is from.
-const BACKENDS: [(&str, &str); 2] = [("pause", "localhost/pause:1"), ("echo", ECHO)];
+/// The images that pods of any test need.
+const BACKENDS: [Backend; 2] = [
+    Backend::of("pause", "localhost/pause:1"),
+    Backend::of("echo", ECHO),
+];
 
 /// The Cargo profile of images in tests: fast to build, and without debug information.
 pub(crate) const TEST_PROFILE: &str = "e2e";
 
 /// Programs of ours that there are images of.
 const PROGRAMS: [(&str, &str); 2] = [("gateway", "proxy"), ("controller", "controller")];
+
+/// An image of an upstream program.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backend {
+    /// The module that the program is built from.
+    pub(crate) module: &'static str,
+    /// The program, after which its stage of the Dockerfile is called.
+    pub(crate) program: &'static str,
+    pub(crate) reference: &'static str,
+}
+
+impl Backend {
+    /// Of a program whose module is called like it.
+    pub(crate) const fn of(program: &'static str, reference: &'static str) -> Self {
+        Self {
+            module: program,
+            program,
+            reference,
+        }
+    }
+}
 
 /// An image of ours, built.
 pub(crate) struct Image {
@@ -58,16 +82,21 @@ fn megabytes(bytes: u64) -> f64 {
 
 /// Builds the images that pods of any test need, where they are missing.
 pub(crate) fn build_backends(home: &Home) -> Result<Vec<PathBuf>> {
-    let build = |(program, reference)| build_backend(home, program, reference);
+    let build = |backend| build_backend(home, backend);
     BACKENDS.into_iter().map(build).collect()
 }
 
 /// Builds an image of an upstream program, which has been built, where it is missing.
-pub(crate) fn build_backend(home: &Home, program: &str, reference: &str) -> Result<PathBuf> {
+pub(crate) fn build_backend(home: &Home, backend: Backend) -> Result<PathBuf> {
+    let Backend {
+        module,
+        program,
+        reference,
+    } = backend;
     let dockerfile = home::sources().join("images/Dockerfile");
     let text =
         fs::read(&dockerfile).with_context(|| format!("cannot read {}", dockerfile.display()))?;
-    let programs = programs::built(home, program)?;
+    let programs = programs::built(home, module)?;
     let mut key = Digest::new(&SHA256);
     key.update(&text);
     let state = programs.file_name().context("programs have a folder")?;

@@ -6,6 +6,7 @@
 mod args;
 mod cluster;
 mod conformance;
+mod definitions;
 mod home;
 mod image;
 mod load_balancer;

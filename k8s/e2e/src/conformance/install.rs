@@ -1,16 +1,16 @@
-//! What a suite tests: definitions, and the controller from the plain manifests, with images of this
-//! tree.
+//! What a suite tests: definitions, and a release of the chart, with images of this tree.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::suite::{Channel, Suite};
 use crate::cluster::Cluster;
-use crate::{home, process};
+use crate::image::TEST_PROFILE;
+use crate::{definitions, home, process};
 
 /// How the proxies talk to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,11 +23,10 @@ pub(crate) enum Driver {
 /// What is installed in a cluster.
 pub(super) struct Installation<'a> {
     pub(super) cluster: &'a Cluster,
-    /// The folder of Gateway API's definitions.
-    pub(super) definitions: PathBuf,
-    /// References of images.
-    pub(super) gateway: &'a str,
-    pub(super) controller: &'a str,
+    pub(super) suite: Suite,
+    pub(super) channel: Channel,
+    /// Of the suite, with its definitions.
+    pub(super) programs: &'a Path,
     pub(super) driver: Driver,
     /// Whether an earlier run has installed it.
     pub(super) is_there: bool,
@@ -39,19 +38,27 @@ pub(super) const CLASS: &str = "gateway";
 /// How long the controller has to come up on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
+/// Of the release, after which its Deployment is called.
+const RELEASE: &str = "gateway";
+
 const NAMESPACE: &str = "gateway-system";
 const PARAMETERS: &str = "conformance";
 
 impl Installation<'_> {
     /// Installs it, over what is there.
     pub(super) fn install(&self) -> Result<()> {
-        self.apply_folder(&self.definitions)?;
+        for folder in self.suite.definitions(self.channel) {
+            self.apply_folder(&self.programs.join(folder))?;
+        }
         self.apply_folder(&home::repository().join("k8s/crds"))?;
         let established = ["wait", "--for=condition=Established", "crd", "--all"];
         self.kubectl(&[&established[..], &[&patience()]].concat(), "")?;
-        self.kubectl(&["apply", "-f", "-"], &self.manifest()?)?;
-        self.kubectl(&["apply", "-f", "-"], &self.parameters().to_string())?;
-        let deployment = ["deployment/controller", "-n", NAMESPACE];
+        for object in [namespace(), self.parameters()] {
+            self.kubectl(&["apply", "-f", "-"], &object.to_string())?;
+        }
+        self.install_release()?;
+        let deployment = format!("deployment/{RELEASE}");
+        let deployment = [&*deployment, "-n", NAMESPACE];
         if self.is_there {
             // The references of images stay when the images change.
             self.kubectl(&[&["rollout", "restart"], &deployment[..]].concat(), "")?;
@@ -61,25 +68,18 @@ impl Installation<'_> {
         self.wait_for_class()
     }
 
-    fn manifest(&self) -> Result<String> {
-        let file = home::repository().join("k8s/install/controller.yaml");
-        let mut manifest =
-            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        let refs = json!({CLASS: {"name": PARAMETERS, "namespace": NAMESPACE}});
-        let arguments = format!("args: [run, '--gateway-class-parameters-refs={refs}']");
-        for (from, to) in [
-            ("controller:latest", self.controller),
-            ("gateway:latest", self.gateway),
-            ("args: [run]", &arguments),
-        ] {
-            ensure!(
-                manifest.contains(from),
-                "{} has no `{from}`",
-                file.display()
-            );
-            manifest = manifest.replace(from, to);
-        }
-        Ok(manifest)
+    fn install_release(&self) -> Result<()> {
+        let values = json!({
+            "image": {"tag": TEST_PROFILE},
+            "gatewayClassParametersRefs": {CLASS: {"name": PARAMETERS, "namespace": NAMESPACE}},
+            "inferenceExtension": {"enabled": self.suite == Suite::Inference},
+        });
+        let chart = home::repository().join("k8s/charts/gateway");
+        let chart = chart.to_string_lossy();
+        let upgrade = ["helm", "upgrade", "--install", RELEASE, &chart];
+        let how = ["--namespace", NAMESPACE, "--values", "-"];
+        let mut command = self.cluster.command(&[&upgrade[..], &how].concat());
+        process::run_with_input(&mut command, &values.to_string()).map(drop)
     }
 
     fn wait_for_class(&self) -> Result<()> {
@@ -107,17 +107,24 @@ impl Installation<'_> {
     }
 
     fn apply_folder(&self, folder: &Path) -> Result<()> {
-        let path = folder.to_string_lossy();
-        let has_list = folder.join("kustomization.yaml").is_file();
-        let flag = if has_list { "-k" } else { "-f" };
-        self.kubectl(&["apply", "--server-side", flag, &path], "")
-            .map(drop)
+        let words = definitions::apply(folder);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.kubectl(&words, "").map(drop)
     }
 
     fn kubectl(&self, words: &[&str], input: &str) -> Result<String> {
         let words = [&["kubectl"], words].concat();
         process::run_with_input(&mut self.cluster.command(&words), input)
     }
+}
+
+fn namespace() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {
+            "name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+        },
+    })
 }
 
 fn patience() -> String {

@@ -1,7 +1,8 @@
 //! `e2e conformance`: an official conformance suite, unmodified, against the gateway of this tree.
 //!
 //! A cluster has the definitions of one release of Gateway API, those of the suite. Features are what the
-//! GatewayClass says; the verdict is the suite's exit code, and each test's from its log.
+//! GatewayClass says, or all where the suite has core features alone; the verdict is the suite's exit code,
+//! and each test's from its log.
 
 mod install;
 mod run;
@@ -16,10 +17,11 @@ use anyhow::{Context as _, Result};
 use crate::args::ConformanceArgs;
 use crate::cluster::Cluster;
 use crate::home::Home;
+use crate::image::Backend;
 use crate::{image, packages, programs};
 pub(crate) use install::Driver;
 use install::Installation;
-pub(crate) use suite::{Channel, Suite};
+pub(crate) use suite::{Channel, PICKER, Suite};
 
 /// All pods of a suite and of the Gateways that it makes fit on it.
 const NODES: u8 = 1;
@@ -38,16 +40,15 @@ pub(crate) fn run(home: &Home, name: &str, args: &ConformanceArgs) -> Result<Exi
             archives.push(image::build(home, program, image::TEST_PROFILE)?.archive);
         }
     }
-    let [gateway, controller] = OURS.map(|program| image::reference(program, image::TEST_PROFILE));
     let started = !cluster.is_up();
     if started {
         cluster.up(home, NODES)?;
     }
     let installation = Installation {
         cluster: &cluster,
-        definitions: programs.join(args.channel.folder()),
-        gateway: &gateway,
-        controller: &controller,
+        suite: args.suite,
+        channel: args.channel,
+        programs: &programs,
         driver: args.driver,
         is_there: !started,
     };
@@ -69,11 +70,11 @@ pub(crate) fn run(home: &Home, name: &str, args: &ConformanceArgs) -> Result<Exi
 }
 
 fn suite_images(home: &Home, suite: Suite) -> Result<Vec<PathBuf>> {
-    let build = |(program, reference): &(&str, &str)| {
-        programs::build_one(home, program)?;
-        image::build_backend(home, program, reference)
+    let build = |backend: Backend| {
+        programs::build_one(home, backend.module)?;
+        image::build_backend(home, backend)
     };
-    let images = suite.images().iter().map(build);
+    let images = suite.images().into_iter().map(build);
     images
         .collect::<Result<_>>()
         .context("cannot build the images of the suite's pods")

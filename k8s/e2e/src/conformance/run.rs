@@ -3,20 +3,18 @@
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 
 use super::install::CLASS;
+use super::suite::Suite;
 use super::verdict::Verdict;
 use crate::args::ConformanceArgs;
 use crate::cluster::Cluster;
 use crate::cluster::address::LOAD_BALANCER_PREFIX;
 use crate::process;
 use crate::programs::SUITE;
-
-/// The profiles of gateways.
-const PROFILES: &str = "GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS,GATEWAY-TCP,GATEWAY-UDP";
 
 /// An address that no load balancer assigns (RFC 5737).
 const UNUSABLE: &str = "192.0.2.1";
@@ -37,22 +35,13 @@ pub(super) fn run(cluster: &Cluster, programs: &Path, args: &ConformanceArgs) ->
     fs::create_dir_all(&logs).with_context(|| format!("cannot create {}", logs.display()))?;
     let mut verdicts = Vec::new();
     if args.run_test.is_empty() {
-        let report = report_file(&logs, args)?;
-        verdicts.push(run_once(
-            cluster,
-            programs,
-            &logs,
-            &[("report-output", report)],
-        )?);
+        let whole = [("report-output", report_file(&logs, args)?)];
+        verdicts.push(run_once(cluster, programs, &logs, args.suite, &whole)?);
     }
     for test in &args.run_test {
         process::check_interrupt()?;
-        verdicts.push(run_once(
-            cluster,
-            programs,
-            &logs,
-            &[("run-test", test.clone())],
-        )?);
+        let one = [("run-test", test.clone())];
+        verdicts.push(run_once(cluster, programs, &logs, args.suite, &one)?);
     }
     Ok(Verdict::of_all(verdicts))
 }
@@ -61,38 +50,16 @@ fn run_once(
     cluster: &Cluster,
     programs: &Path,
     logs: &Path,
+    suite: Suite,
     own: &[(&str, String)],
 ) -> Result<Verdict> {
     let file = own.iter().find(|(name, _)| *name == "run-test");
     let file = file.map_or("suite", |(_, test)| test);
     let mut log = Log::create(logs, file)?;
-    let suite = programs.join(SUITE);
-    let test2json = programs.join("test2json");
-    let [a, b, c] = LOAD_BALANCER_PREFIX;
-    let mut flags = vec![
-        ("gateway-class", CLASS.to_owned()),
-        ("conformance-profiles", PROFILES.to_owned()),
-        ("usable-address", format!("{a}.{b}.{c}.2")),
-        ("unusable-address", UNUSABLE.to_owned()),
-    ];
-    flags.extend(IMPLEMENTATION.map(|(name, value)| (name, value.to_owned())));
-    flags.extend_from_slice(own);
-    let mut command = cluster.command(&[&*test2json.to_string_lossy(), "-t"]);
-    command.arg(&suite);
-    command.args([
-        "-test.v=test2json",
-        "-test.run=^TestConformance$",
-        "-test.timeout=2h",
-    ]);
-    command.args(
-        flags
-            .iter()
-            .map(|(name, value)| format!("--{name}={value}")),
-    );
-    let mut child = command
+    let mut child = command(cluster, programs, suite, own)
         .stdout(Stdio::piped())
         .spawn()
-        .with_context(|| format!("cannot run {}", suite.display()))?;
+        .with_context(|| format!("cannot run the suite in {}", programs.display()))?;
     let mut verdict = Verdict::new(log.path.clone());
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
@@ -101,11 +68,39 @@ fn run_once(
             if let Some(told) = verdict.take(&line) {
                 process::say(&told)?;
             }
+            if let Err(interrupted) = process::check_interrupt() {
+                child.kill().context("cannot end the suite")?;
+                child.wait().context("cannot wait for the suite")?;
+                return Err(interrupted);
+            }
         }
     }
     let status = child.wait().context("cannot wait for the suite")?;
     verdict.end(status);
     Ok(verdict)
+}
+
+/// The suite with all its flags, and what turns its output into JSON.
+fn command(cluster: &Cluster, programs: &Path, suite: Suite, own: &[(&str, String)]) -> Command {
+    let [a, b, c] = LOAD_BALANCER_PREFIX;
+    let mut flags = vec![
+        ("gateway-class", CLASS.to_owned()),
+        ("conformance-profiles", suite.profiles().to_owned()),
+        ("usable-address", format!("{a}.{b}.{c}.2")),
+        ("unusable-address", UNUSABLE.to_owned()),
+    ];
+    flags.extend(IMPLEMENTATION.map(|(name, value)| (name, value.to_owned())));
+    flags.extend_from_slice(own);
+    let test2json = programs.join("test2json");
+    let mut command = cluster.command(&[&*test2json.to_string_lossy(), "-t"]);
+    command.arg(programs.join(SUITE)).args([
+        "-test.v=test2json",
+        "-test.run=^TestConformance$",
+        "-test.timeout=2h",
+    ]);
+    let flags = flags.iter();
+    command.args(flags.map(|(name, value)| format!("--{name}={value}")));
+    command
 }
 
 /// Where the suite writes its report.

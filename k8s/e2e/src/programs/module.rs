@@ -81,7 +81,7 @@ pub(super) const CLUSTER: [Module; 6] = [
 ];
 
 /// What the conformance suites need. Each suite comes with the definitions of its release.
-pub(super) const CONFORMANCE: [Module; 3] = [
+pub(super) const CONFORMANCE: [Module; 4] = [
     Module {
         name: "gateway-api-v1.7.0",
         folder: "k8s/conformance/v1.7.0",
@@ -91,6 +91,24 @@ pub(super) const CONFORMANCE: [Module; 3] = [
         name: "gateway-api-v1.6.3",
         folder: "k8s/conformance/v1.6.3",
         ..SUITE
+    },
+    Module {
+        name: "inference-v1.6.0",
+        folder: "k8s/conformance/inference-v1.6.0",
+        packages: &[
+            "sigs.k8s.io/gateway-api-inference-extension/cmd/lwepp",
+            "cmd/test2json",
+        ],
+        test: Some("sigs.k8s.io/gateway-api-inference-extension/conformance"),
+        copied: &[
+            ("sigs.k8s.io/gateway-api", "config/crd/standard"),
+            ("sigs.k8s.io/gateway-api", "config/crd/experimental"),
+            (
+                "sigs.k8s.io/gateway-api-inference-extension",
+                "config/crd/bases",
+            ),
+        ],
+        ..NONE
     },
     Module {
         name: "conformance-coredns",
