@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HOST;
-use hyper::{Request, StatusCode};
+use hyper::{HeaderMap, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 
 use super::scope::Stream;
@@ -14,10 +14,36 @@ use super::scope::Stream;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    pub(super) closes: bool,
-    /// `location`; empty where there is none.
-    pub(super) location: String,
+    pub(super) headers: HeaderMap,
     pub(super) body: String,
+}
+
+impl Answer {
+    /// A header; empty where there is none.
+    pub(super) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    /// Whether no other request can follow on its connection.
+    pub(super) fn closes(&self) -> bool {
+        self.header("connection") == "close"
+    }
+}
+
+/// A request without a body.
+pub(super) fn request(
+    host: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<Request<Full<Bytes>>> {
+    let mut request = Request::get(path).header(HOST, host);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    Ok(request.body(Full::default())?)
 }
 
 /// A connection that HTTP/1 is spoken on.
@@ -36,26 +62,20 @@ impl Connection {
     }
 
     pub(super) async fn get(&mut self, host: &str, path: &str) -> Result<Answer> {
+        self.send(request(host, path, &[])?).await
+    }
+
+    pub(super) async fn send(&mut self, request: Request<Full<Bytes>>) -> Result<Answer> {
         self.sender
             .ready()
             .await
             .context("the connection is closed")?;
-        let request = Request::get(path)
-            .header(HOST, host)
-            .body(Full::default())?;
         let answer = self
             .sender
             .send_request(request)
             .await
             .context("no answer")?;
         let (head, body) = answer.into_parts();
-        let closes = head
-            .headers
-            .get("connection")
-            .is_some_and(|value| value == "close");
-        let location = head.headers.get("location");
-        let location = location.and_then(|value| value.to_str().ok());
-        let location = location.unwrap_or_default().to_owned();
         let body = body
             .collect()
             .await
@@ -63,8 +83,7 @@ impl Connection {
             .to_bytes();
         Ok(Answer {
             status: head.status,
-            closes,
-            location,
+            headers: head.headers,
             body: String::from_utf8_lossy(&body).into_owned(),
         })
     }

@@ -104,7 +104,7 @@ async fn ask_on_one_connection(address: SocketAddr, state: &State) -> Result<()>
             answer.body.trim()
         );
         state.answered.set(state.answered.get() + 1);
-        if answer.closes || state.stopping.get() {
+        if answer.closes() || state.stopping.get() {
             break;
         }
     }

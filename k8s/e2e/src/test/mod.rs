@@ -29,7 +29,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::args::{MeasureArgs, TestArgs};
 use crate::home::Home;
 use crate::process::say;
-use control_plane::{bad_input, kinds, life, live_traffic, long, propagation, tenancy};
+use control_plane::{
+    bad_input, features, inference, kinds, life, live_traffic, long, propagation, tenancy,
+};
 use runner::{Ours, Runner};
 use scope::{Images, Scope};
 
@@ -37,8 +39,8 @@ use scope::{Images, Scope};
 const PATIENCE: Duration = Duration::from_mins(5);
 const LONG_PATIENCE: Duration = Duration::from_mins(30);
 
-/// What a test has to have.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What a test has to have, each with what stands before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
     /// A cluster.
     Any,
@@ -46,6 +48,8 @@ enum Needs {
     Ours,
     /// A cluster of ours with the controller.
     Controller,
+    /// The image of the Inference Extension's endpoint picker.
+    Picker,
 }
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
@@ -98,6 +102,13 @@ const TESTS: &[Test] = tests! {
     Controller kinds::policies_and_backends_come_and_go,
     Controller kinds::grants_and_labels_open_namespaces,
     Controller kinds::classes_and_parameters_come_and_go,
+    Controller features::a_session_stays_with_its_pod,
+    Controller features::regular_expressions_match_whole_values,
+    Controller features::retries_stay_within_their_budget,
+    Controller features::routes_attach_to_default_gateways,
+    Controller features::addresses_are_routable_as_they_are_asked_for,
+    Controller features::trust_bundles_authenticate_clients,
+    Picker inference::a_picker_chooses_the_pod,
     Controller live_traffic::the_controller_is_killed,
     Controller live_traffic::another_replica_becomes_the_leader,
     Controller live_traffic::the_api_server_is_away,
@@ -148,12 +159,13 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
     let all_passed = if args.existing {
         run_on_existing(&chosen)?
     } else {
-        let with_controller = chosen.iter().any(|it| it.needs == Needs::Controller);
+        let needs = chosen.iter().map(|it| it.needs).max();
         let ours = Ours {
             home,
             name,
             keep: args.keep,
-            with_controller,
+            with_controller: needs >= Some(Needs::Controller),
+            with_picker: needs >= Some(Needs::Picker),
         };
         ours.run(|runner| runner.run_all(&chosen))?
     };
@@ -176,6 +188,7 @@ pub(crate) fn measure(home: &Home, name: &str, args: &MeasureArgs) -> Result<()>
         name,
         keep: args.keep,
         with_controller: true,
+        with_picker: false,
     };
     ours.run(|runner| {
         runner.in_namespace(true, async |scope| {

@@ -73,7 +73,9 @@ impl Scope {
     pub(super) fn objects(&self, kind: &str) -> Result<Api<DynamicObject>> {
         let resource = resource(kind)?;
         Ok(match kind {
-            "GatewayClass" | "Namespace" | "Node" => Api::all_with(self.client.clone(), &resource),
+            "ClusterTrustBundle" | "GatewayClass" | "Namespace" | "Node" => {
+                Api::all_with(self.client.clone(), &resource)
+            }
             _ => Api::namespaced_with(self.client.clone(), &self.namespace, &resource),
         })
     }
@@ -104,6 +106,8 @@ fn resource(kind: &str) -> Result<ApiResource> {
             ("", "v1")
         }
         "Deployment" | "DaemonSet" => ("apps", "v1"),
+        "ClusterTrustBundle" => ("certificates.k8s.io", "v1"),
+        "InferencePool" => ("inference.networking.k8s.io", "v1"),
         "Lease" => ("coordination.k8s.io", "v1"),
         "Gateway" | "GatewayClass" | "HTTPRoute" | "GRPCRoute" | "TLSRoute" | "TCPRoute"
         | "UDPRoute" | "ListenerSet" | "BackendTLSPolicy" | "ReferenceGrant" => {

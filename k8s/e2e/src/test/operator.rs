@@ -18,15 +18,16 @@ use crate::home;
 const ANSWERS: usize = 200;
 
 pub(super) async fn a_release_serves_from_install_to_uninstall(scope: &Scope) -> Result<()> {
-    install(scope).await?;
+    install(scope, &[]).await?;
     let address = serve(scope).await?;
     gwctl_finds_the_gateway(scope).await?;
     upgrade_under_load(scope, address).await?;
     uninstall(scope, address).await
 }
 
-/// Installs a release of its own class, which leaves the Gateways of other controllers alone.
-async fn install(scope: &Scope) -> Result<()> {
+/// Installs a release of its own class, which leaves the Gateways of other controllers alone, with more
+/// words of Helm.
+pub(super) async fn install(scope: &Scope, more: &[&str]) -> Result<()> {
     let namespace = &scope.namespace;
     let values = json!({
         "controller": {
@@ -49,6 +50,7 @@ async fn install(scope: &Scope) -> Result<()> {
         "--values",
         "-",
     ];
+    let install = [&install[..], more].concat();
     scope.helm(&install, &values.to_string()).await?;
     rolled_out(scope, "gateway").await
 }

@@ -8,13 +8,14 @@ use anyhow::{Result, anyhow};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-use super::control_plane::{ControlPlane, gateway_api_crds};
+use super::control_plane::{ControlPlane, foreign_crds};
 use super::scope::{Images, Scope};
 use super::{LONG_PATIENCE, Needs, PATIENCE, Test, diagnosis};
 use crate::cluster::Cluster;
+use crate::conformance::PICKER;
 use crate::home::Home;
 use crate::process::say;
-use crate::{image, packages};
+use crate::{image, packages, programs};
 
 /// How many nodes a cluster has that is started for the tests.
 const NODES: u8 = 2;
@@ -27,6 +28,8 @@ pub(super) struct Ours<'a> {
     pub(super) keep: bool,
     /// Whether the image of the controller is needed too.
     pub(super) with_controller: bool,
+    /// Whether that of the endpoint picker is.
+    pub(super) with_picker: bool,
 }
 
 impl Ours<'_> {
@@ -49,8 +52,12 @@ impl Ours<'_> {
         if self.with_controller {
             build("controller", &mut images.controller)?;
         }
+        if self.with_picker {
+            programs::build_one(self.home, PICKER.module)?;
+            archives.push(image::build_backend(self.home, PICKER)?);
+        }
         // Clients of the cluster reach nothing else.
-        let crds = self.with_controller.then(gateway_api_crds).transpose()?;
+        let crds = self.with_controller.then(foreign_crds).transpose()?;
         let started = !cluster.is_up();
         if started {
             cluster.up(self.home, NODES)?;
@@ -76,8 +83,8 @@ pub(super) struct Runner {
     kubeconfig: PathBuf,
     cluster: Option<Cluster>,
     images: Images,
-    /// The folder of the CRDs of Gateway API, where the controller is needed.
-    crds: Option<PathBuf>,
+    /// The folders of the CRDs of others, where the controller is needed.
+    crds: Option<Vec<PathBuf>>,
     control_plane: Option<ControlPlane>,
 }
 
@@ -138,7 +145,7 @@ impl Runner {
     }
 
     fn run(&mut self, test: &Test) -> Result<()> {
-        let needs_controller = test.needs == Needs::Controller;
+        let needs_controller = test.needs >= Needs::Controller;
         self.in_namespace(needs_controller, async |scope| run_one(test, scope).await)
     }
 

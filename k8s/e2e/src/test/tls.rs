@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::pki_types::{CertificateDer, ServerName};
+use anyhow::{Context as _, Error, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedKey, IsCa, Issuer, KeyPair,
+    generate_simple_self_signed,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
@@ -22,19 +25,70 @@ pub(super) fn certificate(name: &str) -> Result<(Value, CertificateDer<'static>)
     Ok((secret, cert.der().clone()))
 }
 
+/// Who signs the certificates of clients.
+pub(super) struct Authority {
+    /// Its own certificate.
+    pub(super) pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// What a client shows.
+pub(super) struct Credential {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Authority {
+    pub(super) fn new() -> Result<Self> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate()?;
+        let pem = params.self_signed(&key)?.pem();
+        let issuer = Issuer::new(params, key);
+        Ok(Self { pem, issuer })
+    }
+
+    /// A certificate for a client of this name.
+    pub(super) fn client(&self, name: &str) -> Result<Credential> {
+        let key = KeyPair::generate()?;
+        let params = CertificateParams::new([name.to_owned()])?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let key = PrivateKeyDer::try_from(key.serialize_der()).map_err(Error::msg)?;
+        Ok(Credential {
+            certificate: certificate.der().clone(),
+            key,
+        })
+    }
+}
+
 /// A session over a connection, whose certificate has to be this one.
 pub(super) async fn client(
     stream: Box<dyn Stream>,
     name: &str,
     trusted: CertificateDer<'static>,
 ) -> Result<Box<dyn Stream>> {
+    client_with(stream, name, trusted, None).await
+}
+
+/// The same, of a client that may show a certificate.
+pub(super) async fn client_with(
+    stream: Box<dyn Stream>,
+    name: &str,
+    trusted: CertificateDer<'static>,
+    shown: Option<&Credential>,
+) -> Result<Box<dyn Stream>> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let config = match shown {
+        None => config.with_no_client_auth(),
+        Some(shown) => {
+            config.with_client_auth_cert(vec![shown.certificate.clone()], shown.key.clone_key())?
+        }
+    };
     let name = ServerName::try_from(name.to_owned())?;
     let stream = TlsConnector::from(Arc::new(config))
         .connect(name, stream)

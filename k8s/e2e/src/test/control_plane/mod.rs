@@ -2,10 +2,12 @@
 //!
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
 //! are grouped by subject: `life` and `kinds` (what becomes of each kind of object that changes or goes),
-//! `live_traffic` (what clients notice of failures and changes), `tenancy` (proxies that are not what they
+//! `features` (what users use and no conformance suite tests), `live_traffic` (what clients notice of failures and changes), `tenancy` (proxies that are not what they
 //! say), `bad_input`; `long` are those that take minutes. `propagation` measures.
 
 pub(super) mod bad_input;
+pub(super) mod features;
+pub(super) mod inference;
 pub(super) mod kinds;
 pub(super) mod life;
 pub(super) mod live_traffic;
@@ -16,8 +18,7 @@ mod site;
 pub(super) mod tenancy;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -27,13 +28,19 @@ use serde_json::{Value, json};
 
 use super::http;
 use super::scope::Scope;
-use crate::{home, process};
+use crate::{definitions, home};
 
 /// Of the manifests.
 pub(super) const NAMESPACE: &str = "gateway-system";
 
-/// Of Gateway API, whose CRDs are installed. Later ones need a newer Go to be fetched.
-const GATEWAY_API: &str = "sigs.k8s.io/gateway-api@v1.6.3";
+/// Modules and their folders of CRDs, which are installed.
+const FOREIGN_CRDS: [(&str, &str); 2] = [
+    ("sigs.k8s.io/gateway-api@v1.7.0", "config/crd/experimental"),
+    (
+        "sigs.k8s.io/gateway-api-inference-extension@v1.6.0",
+        "config/crd/bases",
+    ),
+];
 
 /// An installed controller.
 pub(super) struct ControlPlane {
@@ -45,7 +52,7 @@ pub(super) struct ControlPlane {
 
 impl ControlPlane {
     /// Installs the CRDs and the controller, and waits until it is ready.
-    pub(super) async fn install(scope: &Scope, crds: &Path) -> Result<Self> {
+    pub(super) async fn install(scope: &Scope, crds: &[PathBuf]) -> Result<Self> {
         let namespaces: Api<Namespace> = Api::all(scope.client.clone());
         let found = namespaces.get_opt(NAMESPACE).await?;
         let is_ending = found
@@ -57,9 +64,11 @@ impl ControlPlane {
         }
         let was_there = found.is_some() && !is_ending;
         let own = home::repository().join("k8s/crds");
-        let (crds, own) = (crds.to_string_lossy(), own.to_string_lossy());
-        let apply = ["apply", "--server-side", "-f", &crds, "-f", &own];
-        scope.kubectl(&apply, "").await?;
+        for folder in crds.iter().chain([&own]) {
+            let words = definitions::apply(folder);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            scope.kubectl(&words, "").await?;
+        }
         let manifest = home::repository().join("k8s/install/controller.yaml");
         let manifest = fs::read_to_string(&manifest).context("cannot read the manifests")?;
         let manifest = manifest
@@ -197,16 +206,10 @@ impl ControlPlane {
     }
 }
 
-/// The folder of the CRDs of Gateway API, in Go's cache of modules. They may have to be fetched, for which
-/// there has to be a network.
-pub(super) fn gateway_api_crds() -> Result<PathBuf> {
-    let mut go = Command::new("go");
-    go.args(["mod", "download", "-json", GATEWAY_API])
-        .env("PATH", crate::packages::search_path())
-        .env("GOFLAGS", "-mod=mod")
-        .current_dir(Path::new("/"));
-    let said: Value = serde_json::from_str(&process::run(&mut go)?)
-        .with_context(|| format!("Go does not tell where {GATEWAY_API} is"))?;
-    let folder = said["Dir"].as_str().context("a module has a folder")?;
-    Ok(Path::new(folder).join("config/crd/standard"))
+/// The folders of the CRDs that the controller reads, but ours.
+pub(super) fn foreign_crds() -> Result<Vec<PathBuf>> {
+    let folders = FOREIGN_CRDS.iter();
+    folders
+        .map(|(module, folder)| definitions::of_module(module, folder))
+        .collect()
 }

@@ -4,12 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use hyper::StatusCode;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::test::http::{Answer, Connection};
+use crate::test::http::{Answer, Connection, request};
 use crate::test::manifests::{Speech, echo, gateway, listener, route};
 use crate::test::objects::says;
 use crate::test::scope::Scope;
@@ -18,7 +20,7 @@ use crate::test::scope::Scope;
 pub(super) const HOST: &str = "shop.example.com";
 
 /// Of one request: where a connection is not answered, the next one may be.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A Gateway `edge` with an HTTP listener on port 80, a route of everything and Service `echo`.
 pub(super) struct Site<'a> {
@@ -86,13 +88,18 @@ pub(super) async fn until(
 
 /// One request on a connection of its own.
 pub(super) async fn ask(address: SocketAddr, host: &str, path: &str) -> Result<Answer> {
+    send(address, request(host, path, &[])?).await
+}
+
+/// The same, of a request with headers of its own.
+pub(super) async fn send(address: SocketAddr, request: Request<Full<Bytes>>) -> Result<Answer> {
     let asked = async {
         let stream = TcpStream::connect(address)
             .await
             .context("cannot connect")?;
         Connection::over(Box::new(stream))
             .await?
-            .get(host, path)
+            .send(request)
             .await
     };
     timeout(PATIENCE, asked)
