@@ -65,6 +65,7 @@ fn listener(number: usize, bind: &BindKey) -> Listener {
         name: format!("l{number}"),
         hostname: Some(hostname.expect("a host name")),
         protocol: ListenerProtocol::Http,
+        external_auth: Vec::new(),
     }
 }
 

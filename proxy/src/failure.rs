@@ -222,6 +222,9 @@ failures! {
 
     // Endpoint pickers of inference pools.
     PickerFailed      503 Unavailable Internal Keep Never "picker_failed" "the endpoint picker of the inference pool failed";
+    // Authorization servers, whose own words a client gets where they say no.
+    ExternalAuthDenied 403 PermissionDenied Client Keep Never "external_auth_denied" "access denied";
+    ExternalAuthFailed 403 PermissionDenied Internal Keep Never "external_auth_failed" "external authorization failed";
 
     // Endpoints and connections to them. Whatever the last try was, a connection that cannot be had
     // is 503, never 502: the client may come back.

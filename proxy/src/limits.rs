@@ -329,6 +329,11 @@ pub const PICKER_PATIENCE: Duration = Duration::from_secs(10);
 pub const PICKER_RESPONSE_PATIENCE: Duration = Duration::from_secs(1);
 /// Endpoints that such a call is tried at where nobody answers: 3.
 pub const CALL_TRIES: usize = 3;
+/// Timeout of a request to an external authorization server: 5 s. The client waits meanwhile.
+pub const EXTERNAL_AUTH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest response body of an authorization server that is passed on to the client: 64 KiB. A longer
+/// one is left out.
+pub const EXTERNAL_AUTH_ANSWER_BYTES: usize = 64 * KIB;
 /// When an endpoint is put aside: 5 failures in a row, 30 s times the number of times, at most
 /// 5 min, at most half of a service.
 pub const EJECTION: model::Ejection = model::Ejection {

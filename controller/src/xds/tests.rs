@@ -76,6 +76,7 @@ impl Running {
             name: "http".to_owned(),
             hostname: Some(Hostname::parse(host).expect("a host")),
             protocol: ListenerProtocol::Http,
+            external_auth: Vec::new(),
         })));
         let key = listener.key.clone();
         let published = &self.replica.context.outputs.published;

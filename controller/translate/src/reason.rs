@@ -32,6 +32,8 @@ pub enum Reason {
     InvalidClientCertificateRef,
     InvalidExtensionRef,
     InvalidKind,
+    InvalidListenerFilter,
+    InvalidListenerFilterRef,
     InvalidParameters,
     InvalidRouteKinds,
     ListenersNotValid,

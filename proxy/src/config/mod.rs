@@ -10,6 +10,7 @@ pub mod check;
 pub mod compile;
 pub mod dns;
 mod endpoints;
+mod external_auth;
 pub mod files;
 pub mod in_force;
 pub mod jwks;
@@ -27,6 +28,7 @@ use arc_swap::ArcSwap;
 
 pub use crate::memory::Chunked;
 pub use endpoints::{Draw, EndpointRef, EndpointSet, Identity};
+pub use external_auth::ExternalAuth;
 pub use l4::{Carries, L4Backend, L4Routes, L4Rule, Opening};
 pub use snapshot::{
     Accepts, Address, Bind, Cluster, ClusterIndex, Endpoint, Listener, Picker, Protection,

@@ -11,6 +11,7 @@ use xds::model;
 
 use super::Chunked;
 use super::endpoints::{Draw, EndpointSet, Identity};
+use super::external_auth::ExternalAuth;
 use super::l4::{Carries, L4Routes, Opening};
 use crate::limits::Limits;
 use crate::names::Interned;
@@ -117,6 +118,8 @@ pub struct Listener {
     pub l4: Arc<L4Routes>,
     /// How its connections begin.
     pub accepts: Accepts,
+    /// Asked about each request before its rule is chosen.
+    pub external_auth: Arc<[ExternalAuth]>,
     /// Which rule serves a request.
     pub router: Arc<Router>,
     /// Its rules; the router names them by number.
@@ -163,6 +166,8 @@ pub struct Rule {
     pub jwt: Option<Arc<Authenticator>>,
     /// Which of them are let through; all where there is none.
     pub authorization: Option<Arc<Authorization>>,
+    /// Asked about each of its requests.
+    pub external_auth: Vec<ExternalAuth>,
     /// What it answers before a backend is chosen.
     pub answers: Option<Box<Answers>>,
     /// Chooses among `backends` by weight.
@@ -199,6 +204,8 @@ pub struct RuleBackend {
     pub policy: Option<Box<BackendPolicy>>,
     /// Where the policy's mirrors go, by their position.
     pub mirrors: Vec<Result<ClusterIndex, model::InvalidBackend>>,
+    /// Asked about each request for it.
+    pub external_auth: Vec<ExternalAuth>,
     /// Time to connect: a policy of the backend goes before the rule's limits.
     pub connect_timeout: Option<Duration>,
     /// Time to the response head, likewise.

@@ -11,6 +11,7 @@ mod key_waits;
 mod outgoing;
 mod proxy;
 mod record;
+mod said;
 pub(crate) mod scratch;
 mod selected;
 
@@ -30,6 +31,7 @@ pub(crate) use self::client::Client;
 use self::feed::Feed;
 pub(crate) use self::proxy::Proxy;
 pub(crate) use self::record::Record;
+pub(crate) use self::said::Said;
 use self::scratch::{Received, Work};
 pub(crate) use self::selected::{Destination, Matched, Pinned};
 
@@ -58,6 +60,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) picked: Option<Box<Picked<'a>>>,
     /// Who sent it, where the rule asks for that.
     pub(crate) principal: Option<Principal<'a>>,
+    /// What authorization servers said of it; in a box, since most requests have none.
+    pub(crate) said: Option<Box<Said>>,
     /// What is known of the request by now, for counters and the log.
     pub(crate) record: Record<'a>,
 }
@@ -116,6 +120,7 @@ impl<'a> Exchange<'a> {
             pinned: None,
             picked: None,
             principal: None,
+            said: None,
             record: Record::begin(received),
         }
     }

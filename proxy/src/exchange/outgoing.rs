@@ -76,6 +76,10 @@ impl<'a> Exchange<'a> {
                 .principal
                 .as_ref()
                 .is_some_and(|principal| principal.drops(known, name))
+            || self
+                .said
+                .as_ref()
+                .is_some_and(|said| said.grants.drops(name))
     }
 
     /// How the request's body is delimited on its way to the backend.

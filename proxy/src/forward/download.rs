@@ -23,11 +23,12 @@ use crate::http2::stream::{Head, Stream};
 use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::policy::cors::Cors;
+use crate::policy::mutation::Mutation;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::tasks::TaskState;
 use crate::upstream::connect::broke_off;
-use crate::upstream::picker::{Mutation, Picked};
+use crate::upstream::picker::Picked;
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
 

@@ -5,7 +5,7 @@ use crate::exchange::Exchange;
 use crate::exchange::scratch::Received;
 use crate::http::h1::HeadLimits;
 use crate::http::known::Known;
-use crate::upstream::picker::Mutation;
+use crate::policy::mutation::Mutation;
 
 use super::attempt::Attempt;
 use super::download::ResponseSide;

@@ -57,6 +57,9 @@ impl Upload {
         if let Some(body) = picked.and_then(|picked| picked.take_body()) {
             return Ok(Self::of_kept(exchange, body));
         }
+        if let Some(body) = exchange.said.as_mut().and_then(|said| said.body.take()) {
+            return Ok(Self::of_kept(exchange, Buffer::holding(&body)));
+        }
         let decoder = &mut exchange.work.request_body;
         let first = decoder
             .decode(exchange.buffer.filled_mut())

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crossbeam::utils::CachePadded;
 
 use super::causes::ByCause;
+use super::external_auth::ExternalAuths;
 use super::handshakes::Handshakes;
 use super::heartbeat::Heartbeat;
 use super::picks::Picks;
@@ -366,6 +367,8 @@ pub struct ShardCounters {
     pub authorizations: AuthorizationResults,
     /// Questions to endpoint pickers.
     pub picks: Picks,
+    /// Questions to authorization servers.
+    pub external_auth: ExternalAuths,
     /// Connections closed over their PROXY protocol header.
     pub proxy_headers: ByCause<ProxyHeaderFailure>,
     /// Datagrams that were dropped, by reason.

@@ -5,6 +5,7 @@
 pub mod access_log;
 pub mod causes;
 pub mod counters;
+pub mod external_auth;
 pub mod handshakes;
 pub mod heartbeat;
 pub mod log_writer;

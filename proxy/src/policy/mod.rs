@@ -19,10 +19,12 @@
 pub mod authorization;
 pub mod compiled;
 pub mod cors;
+pub mod external_auth;
 pub mod forwarded;
 pub mod headers;
 pub mod jwt;
 pub mod mirror;
+pub mod mutation;
 pub mod networks;
 pub mod normalise;
 pub mod path_edit;

@@ -8,7 +8,7 @@ use xds::model::AccessLog;
 
 use crate::config::Rule;
 use crate::exchange::{After, Exchange, Next};
-use crate::failure::{ConnectionAction, Failure};
+use crate::failure::{ConnectionAction, Failure, FailureKind, GrpcStatus};
 use crate::http::grpc;
 use crate::http::h1::encode::Persist;
 use crate::http::head::Version;
@@ -68,11 +68,11 @@ impl Exchange<'_> {
             lines.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
             lines.extend_from_slice(b"\r\n");
         }
+        if let Some(denial) = self.take_denial() {
+            return ended(self.deny(&denial).await);
+        }
         if self.record.is_grpc {
-            let status = kind.grpc_status() as u8;
-            self.record.grpc_status = Some(status.into());
-            let message = kind.text().trim_ascii_end().as_bytes();
-            grpc::write_failure(status, message, &mut self.work.response_lines);
+            self.write_grpc_failure(kind.grpc_status(), kind);
         }
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_GATEWAY);
         // A call fails in its trailers, and there are none but these.
@@ -81,16 +81,18 @@ impl Exchange<'_> {
         } else {
             (status, kind.text().as_bytes())
         };
-        let answered = match kind.connection_action() {
+        ended(match kind.connection_action() {
             // What follows is not to be believed, so it is not looked at.
             ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
             ConnectionAction::Keep | ConnectionAction::Reset => self.answer(status, text).await,
-        };
-        match answered {
-            Ok(After::End(_)) => After::End(Next::Linger),
-            Ok(After::KeepAlive) => After::KeepAlive,
-            Err(_) => After::End(Next::Close),
-        }
+        })
+    }
+
+    pub(super) fn write_grpc_failure(&mut self, status: GrpcStatus, kind: FailureKind) {
+        let status = status as u8;
+        self.record.grpc_status = Some(status.into());
+        let message = kind.text().trim_ascii_end().as_bytes();
+        grpc::write_failure(status, message, &mut self.work.response_lines);
     }
 
     fn count(&self, failure: Option<Failure>, duration: Duration) {
@@ -201,5 +203,14 @@ impl Exchange<'_> {
         } else {
             target.text.as_bytes()
         }
+    }
+}
+
+/// What becomes of the connection after a failure was answered.
+fn ended(answered: Result<After, Failure>) -> After {
+    match answered {
+        Ok(After::End(_)) => After::End(Next::Linger),
+        Ok(After::KeepAlive) => After::KeepAlive,
+        Err(_) => After::End(Next::Close),
     }
 }

@@ -3,6 +3,8 @@
 mod answer;
 mod authenticate;
 mod authorize;
+mod body;
+mod external_auth;
 mod finish;
 mod mirror;
 mod pick;
@@ -96,13 +98,16 @@ async fn serve<'a>(
         return Err(FailureKind::Overloaded.into());
     }
     let listener = exchange.select_listener(host)?;
+    exchange.ask_for_listener(listener, target).await?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
+    exchange.ask_for_rule(&matched).await?;
     if let Some(after) = exchange.answer_by_rule(&matched).await? {
         return Ok(after);
     }
     let drawn = exchange.draw_backend(&matched)?;
+    exchange.ask_for_backend(&matched, drawn).await?;
     if let Some(after) = exchange.answer_by_backend(&matched, drawn).await? {
         return Ok(after);
     }

@@ -73,6 +73,9 @@ impl<'a> Exchange<'a> {
             principal.edit_target(target);
             principal.write_lines(carrier, edits, lines);
         }
+        if let Some(said) = &self.said {
+            said.grants.edit_before(edits, lines);
+        }
         if let Some(edits) = edits {
             lines.extend_from_slice(edits.appended());
         }

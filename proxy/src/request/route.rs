@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use http::HeaderName;
 use xds::model::SessionToken;
 
 use crate::config::{Bind, Listener, Rule};
@@ -11,8 +12,9 @@ use crate::exchange::{Destination, Exchange, Matched, Pinned};
 use crate::failure::{Failure, FailureKind};
 use crate::http::known::Known;
 use crate::observe::counters::GaugeGuard;
+use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
-use crate::route::{HeadFields, RequestView};
+use crate::route::{HeadFields, HeaderLookup, RequestView, Selected};
 use crate::trace::Tracer;
 use crate::upstream::session::{self, seconds};
 
@@ -44,15 +46,43 @@ impl<'a> Exchange<'a> {
         target: Target<'a>,
     ) -> Result<Matched<'a>, Failure> {
         let received: &'a Received = self.received;
+        let own = HeadFields {
+            fields: &received.head.fields,
+            head: &received.bytes,
+        };
+        let (selected, rule) = match self.said.as_deref() {
+            None => self.select_by(listener, host, target, &own),
+            Some(said) => {
+                let granted = GrantedFields {
+                    own,
+                    grants: &said.grants,
+                };
+                self.select_by(listener, host, target, &granted)
+            }
+        }?;
+        self.record.rule = Some(rule);
+        let counters = self.shard.counters.routes.of(rule.id);
+        self.record.active[1] = Some(GaugeGuard::new(&counters.active));
+        Ok(Matched {
+            rule,
+            target,
+            prefix_len: selected.prefix_len,
+        })
+    }
+
+    fn select_by<H: HeaderLookup>(
+        &self,
+        listener: &'a Listener,
+        host: &str,
+        target: Target<'a>,
+        headers: &H,
+    ) -> Result<(Selected, &'a Rule), Failure> {
         let view = RequestView {
             host: host.as_bytes(),
             path: target.path().as_bytes(),
             query: target.query().map(str::as_bytes),
-            method: received.method(),
-            headers: &HeadFields {
-                fields: &received.head.fields,
-                head: &received.bytes,
-            },
+            method: self.received.method(),
+            headers,
         };
         let mut caches = self.proxy.regexes.borrow_mut();
         let cache = caches.find_or_insert(listener.id, Default::default);
@@ -65,15 +95,7 @@ impl<'a> Exchange<'a> {
                 trace.policies(rule);
             }
         }
-        let (selected, rule) = selected.zip(rule).ok_or(FailureKind::NoRoute)?;
-        self.record.rule = Some(rule);
-        let counters = self.shard.counters.routes.of(rule.id);
-        self.record.active[1] = Some(GaugeGuard::new(&counters.active));
-        Ok(Matched {
-            rule,
-            target,
-            prefix_len: selected.prefix_len,
-        })
+        Ok(selected.zip(rule).ok_or(FailureKind::NoRoute)?)
     }
 
     /// The backend that the request goes to: its session's, or the one that the lot falls on.
@@ -137,5 +159,20 @@ impl<'a> Exchange<'a> {
                 session,
             })
         })
+    }
+}
+
+/// The fields of a head, and those that authorization servers have put in their place.
+#[derive(Debug, Clone, Copy)]
+struct GrantedFields<'a> {
+    own: HeadFields<'a>,
+    grants: &'a Mutation,
+}
+
+impl HeaderLookup for GrantedFields<'_> {
+    fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let text = name.as_str().as_bytes();
+        let own = (!self.grants.drops(text)).then(|| self.own.values(name));
+        own.into_iter().flatten().chain(self.grants.values(text))
     }
 }

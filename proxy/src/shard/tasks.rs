@@ -68,6 +68,8 @@ pub(crate) enum TaskState {
     ReadingHead,
     /// A request is routed, filtered and sent.
     Forwarding,
+    /// An authorization server is asked.
+    Authorizing,
     /// An endpoint picker is asked.
     Picking,
     /// A connection to an endpoint is made, or waited for.
@@ -87,6 +89,7 @@ impl TaskState {
             Self::Idle => "idle",
             Self::ReadingHead => "reading-head",
             Self::Forwarding => "forwarding",
+            Self::Authorizing => "authorizing",
             Self::Picking => "picking",
             Self::Connecting => "connecting",
             Self::AwaitingResponse => "awaiting-response",

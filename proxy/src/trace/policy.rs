@@ -10,6 +10,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::authorization::Verdict;
 use crate::policy::compiled::BackendPolicy;
+use crate::policy::external_auth::{self, NoVerdict};
 use crate::policy::jwt::{Proof, Refusal};
 
 /// What a filter came to.
@@ -30,10 +31,13 @@ impl Tracer {
         let filters = || rule.backends.iter().filter_map(|it| it.policy.as_deref());
         let cors = answers.is_some_and(|it| it.cors.is_some());
         let redirect = answers.is_some_and(|it| it.redirect.is_some());
+        let asks_for_one = || rule.backends.iter().any(|it| !it.external_auth.is_empty());
+        let asks = !rule.external_auth.is_empty() || asks_for_one();
         let first = [
             (LIMITS, has_limits(rule)),
             (JWT, rule.jwt.is_some()),
             (AUTHORIZATION, rule.authorization.is_some()),
+            (EXTERNAL_AUTH, asks),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
             (
                 "redirect",
@@ -105,6 +109,30 @@ impl Tracer {
         let message = Message::AuthorizationResult {
             by: AUTHORIZATION.to_owned(),
             allowed,
+            detail,
+        };
+        self.tell(severity, message);
+    }
+
+    /// Whether an authorization server lets the request pass.
+    #[cold]
+    pub(crate) fn external_auth(
+        &self,
+        server: &str,
+        verdict: &Result<external_auth::Verdict, NoVerdict>,
+    ) {
+        let (severity, detail) = match verdict {
+            Ok(external_auth::Verdict::Allowed(_)) => (Severity::Success, "it may pass".to_owned()),
+            Ok(external_auth::Verdict::Denied(denial)) => {
+                let status = denial.status.as_u16();
+                (Severity::Error, format!("it is answered with {status}"))
+            }
+            Err(NoVerdict(why)) => (Severity::Error, format!("no decision: {why}")),
+        };
+        self.take_untold(EXTERNAL_AUTH);
+        let message = Message::AuthorizationResult {
+            by: format!("{EXTERNAL_AUTH} {server}"),
+            allowed: severity == Severity::Success,
             detail,
         };
         self.tell(severity, message);
@@ -202,6 +230,7 @@ type Has = fn(&BackendPolicy) -> bool;
 const LIMITS: &str = "limits";
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
+const EXTERNAL_AUTH: &str = "externalAuth";
 const REQUEST_TIMEOUT: &str = "requestTimeout";
 const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";

@@ -14,15 +14,14 @@ use prost::Message;
 use thiserror::Error;
 
 use super::Upstreams;
-use super::connect;
-use super::health::{Booking, Outcome};
-use super::pool::Connection;
+use super::health::Outcome;
+use super::reach::{Reached, reach};
 use crate::config::{Cluster, Endpoint, Protection, Protocol};
-use crate::failure::{self, Failure, FailureKind};
+use crate::failure::Failure;
 use crate::http::grpc;
 use crate::http::grpc_message::{self, Assembler, MessageError};
 use crate::http2::stream::{Head, Reads, Stream};
-use crate::limits::{CALL_MESSAGE_BYTES, CALL_TRIES};
+use crate::limits::CALL_MESSAGE_BYTES;
 use crate::memory::{Buffer, BufferPool};
 use crate::shard::cutoff::Cutoff;
 use crate::shard::deadline::Expiry;
@@ -50,6 +49,20 @@ pub(crate) enum CallError {
     Message(#[from] MessageError),
 }
 
+impl CallError {
+    /// A few words for counters and logs.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            Self::Unreached(failure) => failure.kind.reason(),
+            Self::Status(_) => "gRPC error status",
+            Self::TooLate => "timed out",
+            Self::Broken => "connection closed early",
+            Self::NoGrpc(why) => why,
+            Self::Message(_) => "malformed gRPC message in the response",
+        }
+    }
+}
+
 /// Whether more messages of ours follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum More {
@@ -60,14 +73,7 @@ pub(crate) enum More {
 }
 
 /// A call under way: our side of it.
-pub(crate) struct Call<'a> {
-    upstreams: &'a Upstreams,
-    cluster: &'a Cluster,
-    endpoint: &'a Endpoint,
-    booking: Booking,
-    connection: Connection,
-    begun: Instant,
-}
+pub(crate) struct Call<'a>(Reached<'a>);
 
 /// What comes back.
 pub(crate) struct Answers {
@@ -92,13 +98,6 @@ enum State {
 ///
 /// # Errors
 /// There is none.
-#[cfg_attr(
-    not(test),
-    allow(
-        dead_code,
-        reason = "for questions of one message: external authorization"
-    )
-)]
 pub(crate) async fn unary<A: Message + Default>(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -111,7 +110,7 @@ pub(crate) async fn unary<A: Message + Default>(
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let (call, mut answers) = Call::begin(upstreams, cluster, method, left, Some(left)).await?;
-        let used = call.connection.used;
+        let used = call.0.connection.used;
         call.wait_at_most(Some(until.saturating_duration_since(Instant::now())));
         let answer = match call.send(question, More::No).await {
             // Whoever stopped reading may have answered before.
@@ -153,36 +152,11 @@ impl<'a> Call<'a> {
         promised: Option<Duration>,
     ) -> Result<(Self, Answers), CallError> {
         let until = Instant::now() + timeout;
-        let mut tried = Vec::new();
-        let (endpoint, booking, begun, connection) = loop {
-            let begun = Instant::now();
-            let states = &upstreams.endpoints;
-            let shard = &upstreams.shard;
-            let chosen = shard.with_rng(|rng| states.choose(&cluster.set, &tried, begun, rng));
-            let endpoint = chosen.and_then(|id| cluster.endpoint(id));
-            let endpoint = endpoint.ok_or(CallError::Unreached(FailureKind::NoEndpoint.into()))?;
-            tried.push(endpoint.id);
-            let booking = states.start(&cluster.set, endpoint.id);
-            let left = Some(until.saturating_duration_since(begun));
-            let wanted = (Protocol::Http2, None);
-            match connect::open(upstreams, cluster, endpoint, wanted, left).await {
-                Ok(connection) => break (endpoint, booking, begun, connection),
-                Err(failure) => {
-                    if let Some(outcome) = Outcome::failed(failure.kind) {
-                        booking.judge(states, &cluster.set, outcome, Instant::now());
-                    }
-                    let again = failure.kind.retry() == failure::Retry::Safe
-                        && tried.len() < CALL_TRIES.min(cluster.set.serving().len())
-                        && Instant::now() < until;
-                    if !again {
-                        return Err(CallError::Unreached(failure));
-                    }
-                }
-            }
-        };
-        let stream = connection.stream.as_h2();
+        let reached = reach(upstreams, cluster, Protocol::Http2, until).await;
+        let reached = reached.map_err(CallError::Unreached)?;
+        let stream = reached.connection.stream.as_h2();
         let stream = stream.expect("what is opened for HTTP/2 is a stream of it");
-        let head = head(cluster, endpoint, method, promised);
+        let head = head(cluster, reached.endpoint, method, promised);
         stream.put_request(head.ok_or(CallError::NoGrpc("no such method can be named"))?);
         let pool = Rc::clone(&upstreams.shard.buffers);
         let answers = Answers {
@@ -191,30 +165,22 @@ impl<'a> Call<'a> {
             assembler: Assembler::new(CALL_MESSAGE_BYTES),
             state: State::Asked,
         };
-        let call = Self {
-            upstreams,
-            cluster,
-            endpoint,
-            booking,
-            connection,
-            begun,
-        };
-        Ok((call, answers))
+        Ok((Self(reached), answers))
     }
 
     /// The endpoint that was asked.
     pub(crate) fn endpoint(&self) -> &'a Endpoint {
-        self.endpoint
+        self.0.endpoint
     }
 
     /// What ends it from outside.
     pub(crate) fn cutoff(&self) -> Cutoff {
-        self.connection.stream.cutoff()
+        self.0.connection.stream.cutoff()
     }
 
     /// For how long everything may take from now on, until it is said otherwise; `None` for ever.
     pub(crate) fn wait_at_most(&self, patience: Option<Duration>) {
-        self.connection.deadline.arm(patience, Expiry::Disconnect);
+        self.0.connection.deadline.arm(patience, Expiry::Disconnect);
     }
 
     /// Sends a message, as soon as the endpoint has room for it.
@@ -233,20 +199,15 @@ impl<'a> Call<'a> {
     }
 
     fn stream(&self) -> Result<&Stream, CallError> {
-        self.connection.stream.as_h2().ok_or(CallError::Broken)
+        self.0.connection.stream.as_h2().ok_or(CallError::Broken)
     }
 
     fn why_broken(&self) -> CallError {
-        if self.connection.deadline.expired() {
-            self.judge(Outcome::Failure);
+        if self.0.connection.deadline.expired() {
+            self.0.judge(Outcome::Failure);
             return CallError::TooLate;
         }
         CallError::Broken
-    }
-
-    fn judge(&self, outcome: Outcome) {
-        let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);
-        self.booking.judge(states, set, outcome, Instant::now());
     }
 
     /// Takes in the head of the answer. Whether messages follow.
@@ -259,14 +220,15 @@ impl<'a> Call<'a> {
                 Err(_) => {
                     let error = self.why_broken();
                     if error == CallError::Broken {
-                        self.judge(Outcome::Failure);
+                        self.0.judge(Outcome::Failure);
                     }
                     return Err(error);
                 }
             }
         };
-        let took = self.begun.elapsed();
-        self.judge(Outcome::answered(response.status().as_u16(), took));
+        let took = self.0.begun.elapsed();
+        self.0
+            .judge(Outcome::answered(response.status().as_u16(), took));
         check_head(&response)?;
         match status_of(response.headers()) {
             // Trailers alone (gRPC over HTTP/2): there is no message.
@@ -305,7 +267,6 @@ impl Answers {
     }
 
     /// The one message of an answer.
-    #[cfg_attr(not(test), allow(dead_code, reason = "for `unary`"))]
     async fn only<M: Message + Default>(&mut self, call: &Call<'_>) -> Result<M, CallError> {
         let message = self.next(call).await?;
         let message = message.ok_or(CallError::NoGrpc("no message"))?;
@@ -322,7 +283,7 @@ impl Answers {
         match read {
             Ok(0) if !stream.is_read() => Err(call.why_broken()),
             Err(error) => {
-                let endpoint = &call.endpoint.name;
+                let endpoint = &call.0.endpoint.name;
                 tracing::debug!(%endpoint, %error, "a gRPC call failed");
                 Err(call.why_broken())
             }

@@ -1,8 +1,8 @@
 //! Choosing where a request goes: endpoints, their health, retries, sessions.
 //!
 //! `balance`, `health`, `retry`, `tries` and `session` are arithmetic on a shard's own state, with time
-//! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections. A `call` is one
-//! of gRPC that a shard makes itself.
+//! and randomness passed in; `connect`, `pool`, `room` and `h2` hold the connections. A `call` of
+//! gRPC and a `subrequest` of HTTP are the shard's own, about requests that it has.
 
 pub mod balance;
 pub(crate) mod call;
@@ -11,9 +11,11 @@ pub(crate) mod h2;
 pub mod health;
 pub(crate) mod picker;
 pub(crate) mod pool;
+mod reach;
 pub mod retry;
 pub(crate) mod room;
 pub mod session;
+pub(crate) mod subrequest;
 pub(crate) mod tries;
 
 use std::rc::Rc;

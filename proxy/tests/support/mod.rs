@@ -5,6 +5,7 @@
 //! its mistakes. Nothing sleeps to be in step: what has to be waited for is waited for, with a
 //! deadline ([`PATIENCE`]).
 
+mod authorizer;
 mod bridge;
 mod client;
 mod config;
@@ -32,6 +33,7 @@ mod wire;
 
 use std::time::Duration;
 
+pub(crate) use authorizer::{allowing, authorizer, denying};
 pub(crate) use bridge::{into_h2, out_of_h2};
 pub(crate) use client::{Client, Cut, Ending, client, tls_client};
 pub(crate) use driver::Driver;

@@ -20,12 +20,15 @@ use super::pki::authority;
 #[expect(dead_code, reason = "the tests look at a part of it")]
 #[path = "../../src/upstream/picker/messages.rs"]
 mod messages;
+#[expect(unreachable_pub, reason = "it is the proxy's own")]
+#[path = "../../src/policy/mutation/messages.rs"]
+pub(crate) mod mutation;
 
 use messages::{
-    BodyMutation, CommonResponse, HeaderMutation, HeaderValueOption, HttpBody, HttpStatus,
-    ImmediateResponse, MutatedBody, PhaseResponse, ProcessingRequest, ProcessingResponse, Said,
-    Told, ValueKind,
+    BodyMutation, CommonResponse, HttpBody, ImmediateResponse, MutatedBody, PhaseResponse,
+    ProcessingRequest, ProcessingResponse, Said, Told, ValueKind,
 };
+use mutation::{HeaderMutation, HeaderValueOption, HttpStatus};
 
 /// What a picker does with requests.
 #[derive(Debug, Clone)]
@@ -419,7 +422,7 @@ fn mutation(set_headers: Vec<HeaderValueOption>) -> HeaderMutation {
 
 fn set(name: &str, value: &str) -> HeaderValueOption {
     HeaderValueOption {
-        header: Some(messages::HeaderValue {
+        header: Some(mutation::HeaderValue {
             key: name.to_owned(),
             value: String::new(),
             raw_value: value.as_bytes().to_vec(),

@@ -28,6 +28,7 @@ mod early_response;
 mod ejection;
 mod every_pair;
 mod expect_continue;
+mod external_auth;
 mod failures;
 mod filters;
 mod full_duplex;

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+use super::filter::external_auth;
 use super::place::Place;
 use super::tls::{backend_tls, tls_server};
 use super::value::{
@@ -39,6 +40,7 @@ pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Li
     let name = place.text("name", message.name);
     let hostname = place.optional("hostname", message.hostname, hostname);
     let protocol = listener_protocol(place, message.protocol);
+    let external_auth = place.list("external_auth", message.external_auth, external_auth);
     Some(Listener {
         key: key?,
         bind: bind?,
@@ -46,6 +48,7 @@ pub(super) fn listener(place: &Place<'_>, message: proto::Listener) -> Option<Li
         name: name?,
         hostname: hostname?,
         protocol: protocol?,
+        external_auth: external_auth?,
     })
 }
 

@@ -6,10 +6,10 @@ use super::matching::method;
 use super::place::Place;
 use super::value::{choice, duration, exact_hostname, header_name, non_zero, port, status, target};
 use crate::model::{
-    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite,
-    Scheme,
+    Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, Filters, Fraction,
+    HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
-use crate::proto::{self, allow, path_edit};
+use crate::proto::{self, allow, external_auth, path_edit};
 
 pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filters> {
     let request_headers = place.optional("request_headers", message.request_headers, header_edit);
@@ -22,6 +22,7 @@ pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filt
     let rewrite = place.optional("rewrite", message.rewrite, rewrite);
     let mirrors = place.list("mirrors", message.mirrors, mirror);
     let cors = place.optional("cors", message.cors, cors);
+    let external_auth = place.list("external_auth", message.external_auth, external_auth);
     Some(Filters {
         request_headers: request_headers?,
         response_headers: response_headers?,
@@ -29,6 +30,7 @@ pub(super) fn filters(place: &Place<'_>, message: proto::Filters) -> Option<Filt
         rewrite: rewrite?,
         mirrors: mirrors?,
         cors: cors?,
+        external_auth: external_auth?,
     })
 }
 
@@ -143,6 +145,44 @@ fn cors(place: &Place<'_>, message: proto::Cors) -> Option<Cors> {
         expose_headers: expose_headers?,
         max_age: max_age?,
     })
+}
+
+pub(super) fn external_auth(
+    place: &Place<'_>,
+    message: proto::ExternalAuth,
+) -> Option<ExternalAuth> {
+    let target = place.required("target", message.target, target);
+    let body_bytes = place.optional("body_bytes", message.body_bytes, non_zero);
+    let protocol = match message.protocol {
+        Some(external_auth::Protocol::Http(http)) => http_auth(&place.field("http"), http),
+        Some(external_auth::Protocol::Grpc(grpc)) => {
+            let place = place.field("grpc");
+            let request_headers = names(&place, "request_headers", grpc.request_headers);
+            request_headers.map(|request_headers| ExternalAuthProtocol::Grpc { request_headers })
+        }
+        None => place.field("protocol").no_choice(),
+    };
+    Some(ExternalAuth {
+        target: target?,
+        protocol: protocol?,
+        body_bytes: body_bytes?,
+    })
+}
+
+fn http_auth(place: &Place<'_>, message: proto::HttpAuth) -> Option<ExternalAuthProtocol> {
+    let prefix = AuthPathPrefix::parse(&message.path_prefix);
+    let path_prefix = place.field("path_prefix").accept(prefix);
+    let request_headers = names(place, "request_headers", message.request_headers);
+    let response_headers = names(place, "response_headers", message.response_headers);
+    Some(ExternalAuthProtocol::Http {
+        path_prefix: path_prefix?,
+        request_headers: request_headers?,
+        response_headers: response_headers?,
+    })
+}
+
+fn names(place: &Place<'_>, field: &'static str, texts: Vec<String>) -> Option<Vec<HeaderName>> {
+    place.list(field, texts, |place, name| header_name(place, &name))
 }
 
 fn allow<T>(

@@ -47,6 +47,7 @@ impl From<&Listener> for proto::Listener {
             name: listener.name.clone(),
             hostname: listener.hostname.as_ref().map(ToString::to_string),
             protocol: Some(protocol),
+            external_auth: list(&listener.external_auth),
         }
     }
 }

@@ -4,9 +4,10 @@ use http::{HeaderName, HeaderValue};
 
 use super::value::{list, texts};
 use crate::model::{
-    Allow, Cors, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
+    Allow, Cors, ExternalAuth, ExternalAuthProtocol, Filters, Fraction, HeaderEdit, Mirror,
+    PathEdit, Redirect, Rewrite, Scheme,
 };
-use crate::proto::{self, allow, path_edit};
+use crate::proto::{self, allow, external_auth, path_edit};
 
 impl From<&Filters> for proto::Filters {
     fn from(filters: &Filters) -> Self {
@@ -17,6 +18,7 @@ impl From<&Filters> for proto::Filters {
             rewrite: filters.rewrite.as_ref().map(Into::into),
             mirrors: list(&filters.mirrors),
             cors: filters.cors.as_ref().map(Into::into),
+            external_auth: list(&filters.external_auth),
         }
     }
 }
@@ -102,6 +104,32 @@ impl From<&Cors> for proto::Cors {
             allow_headers: Some((&cors.allow_headers).into()),
             expose_headers: Some((&cors.expose_headers).into()),
             max_age: Some(cors.max_age.into()),
+        }
+    }
+}
+
+impl From<&ExternalAuth> for proto::ExternalAuth {
+    fn from(auth: &ExternalAuth) -> Self {
+        let protocol = match &auth.protocol {
+            ExternalAuthProtocol::Http {
+                path_prefix,
+                request_headers,
+                response_headers,
+            } => external_auth::Protocol::Http(proto::HttpAuth {
+                path_prefix: path_prefix.to_string(),
+                request_headers: texts(request_headers),
+                response_headers: texts(response_headers),
+            }),
+            ExternalAuthProtocol::Grpc { request_headers } => {
+                external_auth::Protocol::Grpc(proto::GrpcAuth {
+                    request_headers: texts(request_headers),
+                })
+            }
+        };
+        Self {
+            target: Some((&auth.target).into()),
+            body_bytes: auth.body_bytes.map(Into::into),
+            protocol: Some(protocol),
         }
     }
 }

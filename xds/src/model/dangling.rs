@@ -62,8 +62,14 @@ impl Model {
     #[must_use]
     pub fn dangling(&self) -> Vec<Dangling> {
         let listeners = self.listeners.values().map(|listener| {
-            let missing = self.missing_bind(&listener.bind);
-            found(Kind::Listener, listener.key.as_str(), missing)
+            let servers = listener.external_auth.iter();
+            let servers = servers.filter_map(|it| self.missing_target(&it.target, Transport::Tcp));
+            let missing = self.missing_bind(&listener.bind).into_iter();
+            found(
+                Kind::Listener,
+                listener.key.as_str(),
+                missing.chain(servers),
+            )
         });
         let workloads = self.workloads.values().map(|workload| {
             let missing = workload.serves.iter().filter_map(|serves| {

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use thiserror::Error;
 
 use super::matching::is_uri_path;
-use super::{Hostname, Target};
+use super::{ExternalAuth, Hostname, Target};
 
 /// The filters of a rule or of one backend reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +25,16 @@ pub struct Filters {
     pub mirrors: Vec<Mirror>,
     /// Cross-origin resource sharing.
     pub cors: Option<Cors>,
+    /// Servers that are asked whether the request may pass, in their order.
+    pub external_auth: Vec<ExternalAuth>,
+}
+
+impl Filters {
+    /// Everything that requests or copies of them are sent to, or that is asked about them.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
+        let mirrors = self.mirrors.iter().map(|mirror| &mirror.target);
+        mirrors.chain(self.external_auth.iter().map(|auth| &auth.target))
+    }
 }
 
 /// Changes to a set of header fields, carried out as set, add, remove.

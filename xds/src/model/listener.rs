@@ -1,6 +1,6 @@
 //! A Gateway listener.
 
-use super::{BindKey, Hostname, ListenerKey, ObjectName, TlsServer, Transport};
+use super::{BindKey, ExternalAuth, Hostname, ListenerKey, ObjectName, TlsServer, Transport};
 
 /// What a listener speaks to its clients. Those of one bind are all plain HTTP, or all of TLS in
 /// some form and told apart by SNI, or a single one of TCP or UDP.
@@ -58,4 +58,7 @@ pub struct Listener {
     pub hostname: Option<Hostname>,
     /// What it speaks.
     pub protocol: ListenerProtocol,
+    /// Servers that are asked whether a request may pass, in their order, before a rule is chosen for it
+    /// (GEP-5224). What they add to the request counts for that choice.
+    pub external_auth: Vec<ExternalAuth>,
 }

@@ -9,6 +9,7 @@ mod bind;
 mod change;
 mod dangling;
 mod duration;
+mod external_auth;
 mod filter;
 mod host;
 mod jwt;
@@ -34,6 +35,9 @@ pub use bind::{Bind, Transport};
 pub use change::{Change, ResourceKey};
 pub use dangling::{Dangling, Missing};
 pub use duration::{GatewayDuration, InvalidDuration, Timeout};
+pub use external_auth::{
+    AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidAuthPathPrefix,
+};
 pub use filter::{
     Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, InvalidFraction, InvalidOrigin,
     InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,

@@ -71,7 +71,7 @@ impl RouteRule {
         }
     }
 
-    /// Everything that it sends requests, copies of them or connections to.
+    /// Everything that it sends requests, copies of them, questions about them or connections to.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         let (http, l4) = match self {
             Self::Http(rule) => (Some(rule), None),
@@ -134,13 +134,12 @@ pub struct HttpRule {
 }
 
 impl HttpRule {
-    /// Everything that it sends requests or copies of them to.
+    /// Everything that it sends requests, copies of them or questions about them to.
     fn targets(&self) -> impl Iterator<Item = &Target> {
         let filters = self.backends.iter().map(|backend| &backend.filters);
-        let mirrors = [&self.filters].into_iter().chain(filters);
-        let mirrors = mirrors.flat_map(|filters| &filters.mirrors);
+        let filters = [&self.filters].into_iter().chain(filters);
         let backends = self.backends.iter().map(|backend| &backend.target);
-        backends.chain(mirrors.map(|mirror| &mirror.target))
+        backends.chain(filters.flat_map(Filters::targets))
     }
 }
 

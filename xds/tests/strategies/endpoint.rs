@@ -11,6 +11,7 @@ use xds::model::{
     Service, ServicePort, Workload, WorkloadKey,
 };
 
+use super::filter::external_auth;
 use super::tls::{backend_tls, tls_server};
 use super::value::{
     address, backend_key, bind_key, duration, exact_hostname, hostname, listener_key, name,
@@ -37,8 +38,9 @@ prop_compose! {
         name in name(),
         hostname in option::of(hostname()),
         protocol in listener_protocol(),
+        external_auth in vec(external_auth(), 0..2),
     ) -> Listener {
-        Listener { key, bind, gateway, name, hostname, protocol }
+        Listener { key, bind, gateway, name, hostname, protocol, external_auth }
     }
 }
 

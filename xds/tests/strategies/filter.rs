@@ -6,8 +6,8 @@ use http::StatusCode;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    Allow, Cors, CorsOrigin, Filters, Fraction, HeaderEdit, Mirror, PathEdit, Redirect, Rewrite,
-    Scheme,
+    Allow, AuthPathPrefix, Cors, CorsOrigin, ExternalAuth, ExternalAuthProtocol, Filters, Fraction,
+    HeaderEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
 
 use super::value::{duration, exact_hostname, header_name, header_value, method, port, target};
@@ -20,15 +20,17 @@ pub(super) fn filters(prefixes: bool) -> BoxedStrategy<Filters> {
         redirect_or_rewrite(prefixes),
         vec(mirror(), 0..2),
         option::of(cors().boxed()),
+        vec(external_auth(), 0..2),
     )
         .prop_map(
-            |(request, response, (redirect, rewrite), mirrors, cors)| Filters {
+            |(request, response, (redirect, rewrite), mirrors, cors, external_auth)| Filters {
                 request_headers: request,
                 response_headers: response,
                 redirect,
                 rewrite,
                 mirrors,
                 cors,
+                external_auth,
             },
         )
         .boxed()
@@ -91,6 +93,29 @@ prop_compose! {
     ) -> Rewrite {
         Rewrite { hostname, path }
     }
+}
+
+pub(super) fn external_auth() -> BoxedStrategy<ExternalAuth> {
+    let names = || vec(header_name(), 0..3);
+    let http = ("(/[a-z]{1,4}){0,2}", names(), names()).prop_map(
+        |(prefix, request_headers, response_headers)| ExternalAuthProtocol::Http {
+            path_prefix: AuthPathPrefix::parse(&prefix).expect("a path"),
+            request_headers,
+            response_headers,
+        },
+    );
+    let grpc = names().prop_map(|request_headers| ExternalAuthProtocol::Grpc { request_headers });
+    (
+        target(),
+        prop_oneof![http, grpc],
+        any::<Option<NonZeroU32>>(),
+    )
+        .prop_map(|(target, protocol, body_bytes)| ExternalAuth {
+            target,
+            protocol,
+            body_bytes,
+        })
+        .boxed()
 }
 
 prop_compose! {

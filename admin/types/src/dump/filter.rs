@@ -1,5 +1,7 @@
 //! Filters of rules and backend references.
 
+use std::num::NonZeroU32;
+
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use xds::model;
@@ -30,6 +32,60 @@ pub struct Filters {
     /// Cross-origin resource sharing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<Cors>,
+    /// Servers that are asked whether requests may pass.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub external_auth: Vec<ExternalAuth>,
+}
+
+/// A server that is asked whether requests may pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExternalAuth {
+    /// The server.
+    pub target: Target,
+    /// `HTTP` or `GRPC`.
+    pub protocol: String,
+    /// What is put in front of the path that it is asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path_prefix: String,
+    /// Header fields of the request that it is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_headers: Vec<String>,
+    /// Header fields of its answer that the request gets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response_headers: Vec<String>,
+    /// Bytes of the request's body that it is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<NonZeroU32>,
+}
+
+impl From<&model::ExternalAuth> for ExternalAuth {
+    fn from(auth: &model::ExternalAuth) -> Self {
+        let names = |names: &[HeaderName]| names.iter().map(ToString::to_string).collect();
+        let (protocol, path_prefix, request_headers, response_headers) = match &auth.protocol {
+            model::ExternalAuthProtocol::Http {
+                path_prefix,
+                request_headers,
+                response_headers,
+            } => (
+                "HTTP",
+                path_prefix.to_string(),
+                names(request_headers),
+                names(response_headers),
+            ),
+            model::ExternalAuthProtocol::Grpc { request_headers } => {
+                ("GRPC", String::new(), names(request_headers), Vec::new())
+            }
+        };
+        Self {
+            target: (&auth.target).into(),
+            protocol: protocol.to_owned(),
+            path_prefix,
+            request_headers,
+            response_headers,
+            body_bytes: auth.body_bytes,
+        }
+    }
 }
 
 impl Filters {
@@ -49,6 +105,7 @@ impl From<&model::Filters> for Filters {
             rewrite: filters.rewrite.as_ref().map(Into::into),
             mirrors: filters.mirrors.iter().map(Into::into).collect(),
             cors: filters.cors.as_ref().map(Into::into),
+            external_auth: filters.external_auth.iter().map(Into::into).collect(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xds::model;
 
-use super::ListenerTls;
+use super::{ExternalAuth, ListenerTls};
 
 /// A listening socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,7 @@ impl From<&model::Bind> for Bind {
 
 /// A listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// `Kind/namespace/name/section` of the Gateway or ListenerSet and its section name.
     pub key: String,
@@ -51,6 +52,9 @@ pub struct Listener {
     /// TLS termination; None where it does not terminate TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
+    /// Servers that are asked about each request before its rule is chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external_auth: Vec<ExternalAuth>,
 }
 
 impl From<&model::Listener> for Listener {
@@ -71,6 +75,7 @@ impl From<&model::Listener> for Listener {
             }
             .to_owned(),
             tls: listener.protocol.tls().map(Into::into),
+            external_auth: listener.external_auth.iter().map(Into::into).collect(),
         }
     }
 }

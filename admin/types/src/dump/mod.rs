@@ -21,7 +21,8 @@ pub use about::{BindDown, Certificate, Runtime, Shard, Source, SourceKind, TypeS
 pub use authorization::{Authorization, AuthorizationRule};
 pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
 pub use filter::{
-    Cors, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect, Rewrite,
+    Cors, ExternalAuth, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect,
+    Rewrite,
 };
 pub use jwt::{Jwt, JwtKeys, JwtProvider};
 pub use listener::{Bind, Listener};

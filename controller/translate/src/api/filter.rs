@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::BackendObjectReference;
+use super::{BackendObjectReference, ExternalAuthFilter};
 
 /// A filter: its type, and the field of that type.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -31,6 +31,9 @@ pub struct HttpRouteFilter {
     /// Cross-origin resource sharing.
     #[serde(default)]
     pub cors: Option<CorsFilter>,
+    /// Asks a server whether a request may pass.
+    #[serde(default)]
+    pub external_auth: Option<ExternalAuthFilter>,
     /// A filter of another kind.
     #[serde(default)]
     pub extension_ref: Option<LocalObjectReference>,

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ObjectMeta};
+use super::{DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ListenerFilters, ObjectMeta};
 
 /// A Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -94,6 +94,9 @@ pub struct Listener {
     /// Which routes may attach.
     #[serde(default)]
     pub allowed_routes: AllowedRoutes,
+    /// What happens to requests before their route is chosen.
+    #[serde(default)]
+    pub filters: Option<ListenerFilters>,
 }
 
 /// TLS of a listener.

@@ -10,6 +10,7 @@ mod backend_ref;
 mod backend_tls_policy;
 mod config;
 mod endpoint_slice;
+mod external_auth;
 mod filter;
 mod gateway;
 mod gateway_tls;
@@ -43,6 +44,10 @@ pub use backend_tls_policy::{
 pub use config::{Base64, ConfigMap, Namespace, Secret};
 pub use endpoint_slice::{
     AddressType, Endpoint, EndpointConditions, EndpointPort, EndpointSlice, SERVICE_NAME_LABEL,
+};
+pub use external_auth::{
+    ExternalAuthFilter, ExternalAuthProtocol, ForwardBody, GrpcAuthConfig, HttpAuthConfig,
+    ListenerFilter, ListenerFilters,
 };
 pub use filter::{
     CorsFilter, FilterType, Fraction, Header, HeaderFilter, HttpRouteFilter, LocalObjectReference,

@@ -12,6 +12,7 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
+use crate::resolve::external_auth;
 
 /// Where filters stand.
 pub(crate) struct Scope<'s> {
@@ -85,7 +86,19 @@ fn add(
             filters.mirrors.extend(mirror);
             Ok(())
         }
-        FilterType::ExternalAuth | FilterType::ExtensionRef | FilterType::Unknown => {
+        FilterType::ExternalAuth => {
+            let asks = present(spec.external_auth.as_ref())
+                .and_then(|it| external_auth::lower(scope.reader, scope.from, it));
+            let (auth, problem) = asks.map_err(|problem| {
+                notes.fails_closed = true;
+                problem.under("externalAuth")
+            })?;
+            filters.external_auth.push(auth);
+            let problem = problem.map(|problem| problem.under("externalAuth"));
+            notes.refs.extend(problem);
+            Ok(())
+        }
+        FilterType::ExtensionRef | FilterType::Unknown => {
             notes.fails_closed = true;
             Err(unsupported(spec.kind))
         }

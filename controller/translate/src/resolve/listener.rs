@@ -6,10 +6,11 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use xds::model::{Hostname, ListenerKey, ListenerProtocol};
+use xds::model::{ExternalAuth, Hostname, ListenerKey, ListenerProtocol};
 
 use super::allowed::Allowed;
 use super::frontend::ClientValidation;
+use super::listener_filters::ResolvedFilters;
 use super::offer::Offer;
 use super::protocol::{self, Protocol};
 use super::tls::{self, listener_protocol};
@@ -32,6 +33,8 @@ pub(crate) struct Listener {
     pub(crate) protocol: Option<Protocol>,
     /// What the data plane is told that it speaks; `None` where it cannot be carried out.
     pub(crate) carried: Option<ListenerProtocol>,
+    /// Servers that are asked about each request, in their order.
+    pub(crate) external_auth: Vec<ExternalAuth>,
     /// The port of the socket: the listener's, or that and the offset.
     pub(crate) socket_port: NonZeroU16,
     /// Why it is not accepted.
@@ -103,6 +106,7 @@ impl Listener {
             offer: Arc::new(offer),
             protocol,
             carried: None,
+            external_auth: Vec::new(),
             socket_port: port.clone().unwrap_or(spec.port),
             refusals: Vec::new(),
             refs,
@@ -112,6 +116,7 @@ impl Listener {
             None => listener.refusals.push(unknown_protocol(spec)),
             Some(protocol) => listener.speak(reader, spec, protocol, validation),
         }
+        listener.filter(reader, spec);
         listener.refusals.extend(port.err());
         listener.refusals.extend(hostname.err());
         listener.place_problems();
@@ -144,6 +149,16 @@ impl Listener {
         self.refusals.extend(notes.refusals);
         self.refs.extend(notes.refs);
         self.expiries = notes.expiries;
+    }
+
+    fn filter(&mut self, reader: &Reader<'_>, spec: &api::Listener) {
+        let Some(filters) = &spec.filters else {
+            return;
+        };
+        let resolved = ResolvedFilters::resolve(reader, &self.owner, &filters.requests);
+        self.external_auth = resolved.external_auth;
+        self.refusals.extend(resolved.refusals);
+        self.refs.extend(resolved.refs);
     }
 
     fn place_problems(&mut self) {

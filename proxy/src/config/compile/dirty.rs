@@ -56,7 +56,9 @@ impl Dirty {
     /// Notes everything.
     pub(super) fn note_all(&mut self, model: &Model) {
         self.binds.extend(model.binds.keys().cloned());
-        self.listeners.extend(model.listeners.keys().cloned());
+        for listener in model.listeners.keys() {
+            self.routes.entry(listener.clone()).or_default();
+        }
         model.routes.values().for_each(|route| self.route(route));
         let services = model.services.keys().map(ServiceKey::to_shared);
         self.targets.extend(services);
@@ -113,12 +115,15 @@ impl Dirty {
         routes.for_each(|(_, route)| self.route(route));
     }
 
-    /// A service or backend, and the routes that name it.
+    /// A service or backend, and the routes and listeners that name it.
     pub(super) fn used(&mut self, target: Arc<str>, model: &Model, index: &Index) {
         for key in index.users_of(&target) {
             if let Some(route) = model.routes.get(key) {
                 self.route(route);
             }
+        }
+        for listener in index.askers_of(&target) {
+            self.routes.entry(listener.clone()).or_default();
         }
         self.targets.insert(target);
     }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::model::{
-    BindKey, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
+    BindKey, Listener, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
 };
 
 /// Children by their parent, whether or not that is there.
@@ -15,6 +15,8 @@ pub(super) struct Index {
     routes: HashMap<ListenerKey, BTreeSet<RouteKey>>,
     /// Routes by the key of a service or backend that they name.
     users: HashMap<Arc<str>, BTreeSet<RouteKey>>,
+    /// Listeners by the key of a service or backend that they ask about requests.
+    askers: HashMap<Arc<str>, BTreeSet<ListenerKey>>,
     workloads: HashMap<ServiceKey, BTreeSet<WorkloadKey>>,
 }
 
@@ -22,7 +24,12 @@ impl Index {
     /// Notes a resource.
     pub(super) fn add(&mut self, resource: &Resource) {
         match resource {
-            Resource::Listener(it) => add(&mut self.listeners, &it.bind, &it.key),
+            Resource::Listener(it) => {
+                add(&mut self.listeners, &it.bind, &it.key);
+                for target in servers(it) {
+                    add(&mut self.askers, &target, &it.key);
+                }
+            }
             Resource::Route(it) => {
                 add(&mut self.routes, &it.listener, &it.key);
                 for target in targets(it) {
@@ -44,7 +51,12 @@ impl Index {
     /// Forgets a resource.
     pub(super) fn remove(&mut self, resource: &Resource) {
         match resource {
-            Resource::Listener(it) => remove(&mut self.listeners, &it.bind, &it.key),
+            Resource::Listener(it) => {
+                remove(&mut self.listeners, &it.bind, &it.key);
+                for target in servers(it) {
+                    remove(&mut self.askers, &target, &it.key);
+                }
+            }
             Resource::Route(it) => {
                 remove(&mut self.routes, &it.listener, &it.key);
                 for target in targets(it) {
@@ -68,6 +80,7 @@ impl Index {
         self.listeners.is_empty()
             && self.routes.is_empty()
             && self.users.is_empty()
+            && self.askers.is_empty()
             && self.workloads.is_empty()
     }
 
@@ -83,6 +96,10 @@ impl Index {
         self.users.get(target).into_iter().flatten()
     }
 
+    pub(super) fn askers_of(&self, target: &str) -> impl Iterator<Item = &ListenerKey> {
+        self.askers.get(target).into_iter().flatten()
+    }
+
     pub(super) fn workloads_of(&self, service: &ServiceKey) -> impl Iterator<Item = &WorkloadKey> {
         self.workloads.get(service).into_iter().flatten()
     }
@@ -90,11 +107,21 @@ impl Index {
 
 /// The keys of the services and backends that a route names.
 fn targets(route: &Route) -> impl Iterator<Item = Arc<str>> {
-    route.rule.targets().filter_map(|target| match target {
+    route.rule.targets().filter_map(key)
+}
+
+/// The keys of the services and backends that a listener asks about requests.
+fn servers(listener: &Listener) -> impl Iterator<Item = Arc<str>> {
+    let servers = listener.external_auth.iter();
+    servers.filter_map(|auth| key(&auth.target))
+}
+
+fn key(target: &Target) -> Option<Arc<str>> {
+    match target {
         Target::Service { service, .. } => Some(service.to_shared()),
         Target::Backend(backend) => Some(backend.to_shared()),
         Target::Invalid { .. } => None,
-    })
+    }
 }
 
 fn add<K: Eq + Hash + Clone, C: Ord + Clone>(

@@ -12,6 +12,7 @@ use super::CompileOptions;
 use super::ids::{Ids, Slots};
 use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule};
+use super::servers::Servers;
 use super::tls::TlsCompiler;
 use crate::config::{Accepts, Carries, Chunked, L4Routes, Listener, Rule};
 use crate::route::{Router, RouterCompiler, Source};
@@ -31,6 +32,8 @@ struct Unit {
     /// What finds rules of requests, and of connections; none where it is to be made again.
     found_by: (Option<Arc<Router>>, Option<Arc<L4Routes>>),
     compiled: Option<Arc<Listener>>,
+    /// Whom it asks about requests; none where it was not compiled yet.
+    servers: Option<Servers>,
 }
 
 /// A rule; one of requests with its number in the listener.
@@ -114,6 +117,19 @@ impl Listeners {
         unit.set(key, rule)
     }
 
+    /// Has a listener ask other servers, or none. Returns those that it asked before.
+    pub(super) fn set_servers(
+        &mut self,
+        listener: &ListenerKey,
+        servers: Option<Servers>,
+    ) -> Option<Servers> {
+        let Some(servers) = servers else {
+            return self.0.get_mut(listener)?.servers.take();
+        };
+        let unit = self.0.entry(listener.clone()).or_default();
+        unit.servers.replace(servers)
+    }
+
     /// Takes a listener out, with its rules.
     pub(super) fn remove(
         &mut self,
@@ -169,6 +185,10 @@ impl ListenerCompiler<'_> {
                 _ => Carries::Bytes,
             },
             accepts,
+            external_auth: match &unit.servers {
+                Some(servers) => Arc::clone(&servers.list),
+                None => Arc::default(),
+            },
             router,
             rules: unit.table.clone(),
             l4,

@@ -16,6 +16,7 @@ mod l4;
 mod listener;
 mod policy;
 mod rule;
+mod servers;
 mod targets;
 mod tls;
 
@@ -38,6 +39,7 @@ use self::jwt::Authenticators;
 use self::listener::{ListenerCompiler, Listeners};
 use self::policy::Policies;
 use self::rule::{CompiledRule, RuleCompiler};
+use self::servers::Servers;
 use self::targets::{Place, Targets, Users};
 use self::tls::TlsCompiler;
 use super::dns::Resolved;
@@ -259,11 +261,14 @@ impl Compiler {
             dirty.listeners.insert(key.clone());
             let Some(listener) = self.live(&key) else {
                 self.tls.forget_listener(&key);
+                self.set_servers(&key, None, clusters);
                 for (route, rule) in self.listeners.remove(&key, &mut self.ids) {
                     self.give_back(&route, rule, clusters);
                 }
                 continue;
             };
+            let servers = Servers::compile(&listener, &self.targets);
+            self.set_servers(&key, Some(servers), clusters);
             for route in routes {
                 self.compile_rule(&listener, &route, clusters, options);
             }
@@ -298,6 +303,24 @@ impl Compiler {
         let compiled = compiled.zip(route.map(Arc::clone));
         if let Some(before) = self.listeners.set(&listener.key, key, compiled) {
             self.give_back(key, before, clusters);
+        }
+    }
+
+    /// Has a listener ask other servers than before.
+    fn set_servers(
+        &mut self,
+        listener: &ListenerKey,
+        servers: Option<Servers>,
+        clusters: &mut BTreeSet<usize>,
+    ) {
+        if let Some(servers) = &servers {
+            let used = servers.note(&mut self.users);
+            self.add_users(used, &servers.gateway, clusters);
+        }
+        if let Some(before) = self.listeners.set_servers(listener, servers) {
+            let gateway = before.gateway.clone();
+            let left = before.give_back(&mut self.users);
+            self.add_users(left, &gateway, clusters);
         }
     }
 

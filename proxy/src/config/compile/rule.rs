@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xds::model::{
-    HttpRule, InvalidBackend, ObjectName, Route, RouteBackend, RouteKey, RouteRule, Target,
+    self, HttpRule, InvalidBackend, ObjectName, Route, RouteBackend, RouteKey, RouteRule, Target,
     Timeout, Transport,
 };
 
@@ -12,7 +12,7 @@ use super::ids::Ids;
 use super::jwt::Authenticators;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{Targets, Users};
-use crate::config::{ClusterIndex, Draw, L4Rule, Rule, RuleBackend};
+use crate::config::{ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend};
 use crate::limits::{Limits, resolve};
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, UseOfClaims};
@@ -125,6 +125,7 @@ impl<'c> RuleCompiler<'c> {
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),
+            external_auth: self.external_auth(&rule.filters.external_auth),
             answers,
             draw: Draw::new(&weights),
             backends: policies
@@ -161,9 +162,17 @@ impl<'c> RuleCompiler<'c> {
                 .map(|mirror| self.cluster(&mirror.target, Transport::Tcp))
                 .collect(),
             policy,
+            external_auth: self.external_auth(&backend.filters.external_auth),
             connect_timeout: limits.connect_timeout,
             response_head_timeout: limits.response_head_timeout,
         }
+    }
+
+    fn external_auth(&mut self, servers: &[model::ExternalAuth]) -> Vec<ExternalAuth> {
+        let servers = servers.iter();
+        let servers =
+            servers.map(|it| ExternalAuth::compile(it, self.cluster(&it.target, Transport::Tcp)));
+        servers.collect()
     }
 
     /// The limits with what is said of a target itself put over them.

@@ -29,7 +29,7 @@ pub fn of_lines(lines: &[u8]) -> HeaderMap {
 }
 
 /// Appends lines that we wrote, or that a decoder let pass.
-pub(super) fn push_lines(map: &mut HeaderMap, lines: &[u8]) {
+pub(crate) fn push_lines(map: &mut HeaderMap, lines: &[u8]) {
     for (name, value) in pairs(lines) {
         let name = HeaderName::from_bytes(name);
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {

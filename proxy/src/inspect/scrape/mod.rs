@@ -60,6 +60,7 @@ impl Scrape<'_> {
         self.tokens(out);
         self.authorizations(out);
         self.picks(out);
+        self.external_auth(out);
         self.refused(out);
         self.configuration(&names, out);
         self.process(out);

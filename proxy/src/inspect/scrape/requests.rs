@@ -6,8 +6,8 @@ use admin::metrics::{Exposition, Labels};
 
 use super::Scrape;
 use super::names::Names;
-use super::table::{BOUNDS, Table, by_cause, by_reason, ids, seconds};
-use crate::observe::counters::HistogramSum;
+use super::table::{Table, by_cause, by_reason, durations, ids};
+use crate::observe::external_auth::AuthResult;
 use crate::observe::picks::PickResult;
 use crate::observe::series::Series;
 use crate::policy::authorization::Forbidden;
@@ -165,13 +165,22 @@ impl Scrape<'_> {
             let count = self.sum(|shard| shard.picks.results.of(result));
             family.number(&Labels::none().with("result", result.reason()), count);
         }
-        let mut sum = HistogramSum::default();
-        for shard in self.shards {
-            sum.merge(&shard.picks.took);
-        }
         let help = "From the question to an endpoint picker to its answer, the body of the request included.";
-        let mut family = out.histogram("endpoint_pick_duration_seconds", help);
-        family.distribution(&Labels::none(), &BOUNDS, &sum.buckets, seconds(&sum));
+        let took = self.shards.iter().map(|it| &it.picks.took);
+        durations(out, "endpoint_pick_duration_seconds", help, took);
+    }
+
+    /// What authorization servers said of requests.
+    pub(super) fn external_auth(&self, out: &mut Exposition) {
+        let help = "Questions to authorization servers whether a request may pass, by the answer.";
+        let mut family = out.counter("external_auth_results", help);
+        for result in AuthResult::ALL.iter().copied() {
+            let count = self.sum(|shard| shard.external_auth.results.of(result));
+            family.number(&Labels::none().with("result", result.reason()), count);
+        }
+        let help = "From the question to an authorization server to its answer.";
+        let took = self.shards.iter().map(|it| &it.external_auth.took);
+        durations(out, "external_auth_duration_seconds", help, took);
     }
 
     /// What never became a request.

@@ -101,6 +101,19 @@ pub(super) fn by_cause<'a, C: Cause>(
     );
 }
 
+/// A histogram over all shards.
+pub(super) fn durations<'a>(
+    out: &mut Exposition,
+    name: &'static str,
+    help: &str,
+    shards: impl Iterator<Item = &'a Histogram>,
+) {
+    let mut sum = HistogramSum::default();
+    shards.for_each(|it| sum.merge(it));
+    let mut family = out.histogram(name, help);
+    family.distribution(&Labels::none(), &BOUNDS, &sum.buckets, seconds(&sum));
+}
+
 /// A counter with a sample for each reason, over all shards.
 pub(super) fn by_reason(
     out: &mut Exposition,

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use xds::model::PickerFailureMode;
 
-use super::body::Body;
 use crate::config::Picker;
 use crate::exchange::{Client, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::encode::Switch;
 use crate::http::h2::trailers::pairs;
-use crate::limits::{PICKER_PATIENCE, WHEEL_TICK};
+use crate::limits::{PICKER_BODY_BYTES, PICKER_PATIENCE, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::observe::picks::PickResult;
+use crate::request::body::Body;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::tasks::TaskState;
 use crate::upstream::call::{Answers, Call, More};
@@ -37,16 +37,18 @@ pub(super) async fn ask<'a>(
     let begun = Instant::now();
     let over = &drawn.cluster.protection;
     let head = exchange.make_head(drawn, over, Switch::Ignored)?;
-    let has_body = !exchange.work.request_body.is_done();
+    // An authorization server may have seen it before.
+    let came = exchange.said.as_mut().and_then(|said| said.body.take());
+    let has_body = came.is_some() || !exchange.work.request_body.is_done();
     let patience = matched.rule.request_timeout;
     let patience = patience.map_or(PICKER_PATIENCE, |it| it.min(PICKER_PATIENCE));
     exchange.shard.note(TaskState::Picking);
     let upstreams = &exchange.proxy.upstreams;
     let opened = Call::open(upstreams, &picker.cluster, PROCESS, patience).await;
     let (body, answered) = match opened {
-        Err(error) => (None, Err(error.into())),
+        Err(error) => (came, Err(error.into())),
         Ok(call) => {
-            if has_body && exchange.buffer.is_empty() {
+            if has_body && came.is_none() && exchange.buffer.is_empty() {
                 exchange.tell_to_go_on().await?;
             }
             let question = Question {
@@ -55,7 +57,9 @@ pub(super) async fn ask<'a>(
                 patience,
                 mode: picker.failure_mode,
             };
-            let (body, verdict) = question.put(exchange, matched, &call.0, call.1).await?;
+            let (body, verdict) = question
+                .put(exchange, matched, came, &call.0, call.1)
+                .await?;
             let verdict = verdict.map(|(verdict, answers)| (verdict, (call.0, answers)));
             (has_body.then_some(body), verdict)
         }
@@ -83,13 +87,18 @@ impl Question {
         self,
         exchange: &mut Exchange<'a>,
         matched: &Matched<'_>,
+        came: Option<Vec<u8>>,
         call: &Call<'_>,
         mut answers: Answers,
     ) -> Result<(Vec<u8>, Result<(Verdict, Answers), PickError>), Failure> {
         let client: &'a Client = exchange.client;
         let received = exchange.received;
         let reading = Deadline::new(exchange.shard, client.stream.cutoff());
-        let mut body = Body::of(client, &matched.rule.limits, &reading);
+        let limits = &matched.rule.limits;
+        let mut body = Body::of(client, limits, PICKER_BODY_BYTES as u64, &reading);
+        if let Some(came) = came {
+            body = body.that_came(came);
+        }
         let lines = exchange.work.request_lines.clone();
         let has = |name: &[u8]| {
             received.value(name).is_some()

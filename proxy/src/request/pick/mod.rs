@@ -1,7 +1,6 @@
 //! Which pods of an inference pool a request goes to: its endpoint picker says so.
 
 mod ask;
-mod body;
 
 use crate::exchange::{After, Destination, Exchange, Matched};
 use crate::failure::Failure;

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use prost::{Message, Oneof};
 
+use super::mutation::{HeaderMutation, HeaderValue, HttpStatus};
+
 /// The method that an endpoint picker serves.
 pub(crate) const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
@@ -67,27 +69,6 @@ pub(crate) struct HttpBody {
 pub(crate) struct HeaderMap {
     #[prost(message, repeated, tag = "1")]
     pub(crate) headers: Vec<HeaderValue>,
-}
-
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(crate) struct HeaderValue {
-    #[prost(string, tag = "1")]
-    pub(crate) key: String,
-    #[prost(string, tag = "2")]
-    pub(crate) value: String,
-    #[prost(bytes = "vec", tag = "3")]
-    pub(crate) raw_value: Vec<u8>,
-}
-
-impl HeaderValue {
-    /// Its value, whichever field that stands in.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        if self.raw_value.is_empty() {
-            self.value.as_bytes()
-        } else {
-            &self.raw_value
-        }
-    }
 }
 
 /// Values by the name of whom they are for.
@@ -158,24 +139,6 @@ pub(crate) struct CommonResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct HeaderMutation {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) set_headers: Vec<HeaderValueOption>,
-    #[prost(string, repeated, tag = "2")]
-    pub(crate) remove_headers: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct HeaderValueOption {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) header: Option<HeaderValue>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) append: Option<bool>,
-    #[prost(int32, tag = "3")]
-    pub(crate) append_action: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
 pub(crate) struct BodyMutation {
     #[prost(oneof = "MutatedBody", tags = "1, 2, 3")]
     pub(crate) mutation: Option<MutatedBody>,
@@ -200,10 +163,4 @@ pub(crate) struct ImmediateResponse {
     pub(crate) headers: Option<HeaderMutation>,
     #[prost(bytes = "vec", tag = "3")]
     pub(crate) body: Vec<u8>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub(crate) struct HttpStatus {
-    #[prost(int32, tag = "1")]
-    pub(crate) code: i32,
 }

@@ -9,7 +9,6 @@
 //! fails, their pool says.
 
 mod messages;
-mod mutation;
 mod response;
 mod telling;
 mod verdict;
@@ -20,10 +19,10 @@ use super::call::{Answers, Call, CallError};
 use crate::config::{Cluster, Endpoint};
 use crate::http::head::Framing;
 use crate::memory::Buffer;
+use crate::policy::mutation::{self, Mutation};
 
 use self::messages::ImmediateResponse;
 pub(crate) use self::messages::{PROCESS, ProcessingRequest, ProcessingResponse};
-pub(crate) use self::mutation::Mutation;
 pub(crate) use self::telling::{request_body, request_head};
 pub(crate) use self::verdict::{TooLarge, Verdict};
 

@@ -2,11 +2,11 @@
 
 use super::Picked;
 use super::messages::{ProcessingResponse, Said};
-use super::mutation::Mutation;
 use super::telling::response_head;
 use crate::config::Endpoint;
 use crate::http::head::ResponseHead;
 use crate::limits::PICKER_RESPONSE_PATIENCE;
+use crate::policy::mutation::Mutation;
 use crate::upstream::call::{CallError, More};
 
 impl Picked<'_> {

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use http::Request;
 
 use super::messages::{
-    BodySendMode, HeaderMap, HeaderValue, HttpBody, HttpHeaders, Metadata, ProcessingRequest,
+    BodySendMode, HeaderMap, HttpBody, HttpHeaders, Metadata, ProcessingRequest,
     ProtocolConfiguration, Struct, Told, Value, ValueKind,
 };
 use super::verdict::NAMESPACE;
 use crate::config::Endpoint;
 use crate::http::head::{Framing, ResponseHead};
+use crate::policy::mutation::HeaderValue;
 
 /// A request's head, as a pod would get it.
 pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequest {

@@ -3,8 +3,8 @@
 use super::messages::{
     CommonResponse, ImmediateResponse, MutatedBody, ProcessingResponse, Said, Struct, ValueKind,
 };
-use super::mutation::Mutation;
 use crate::limits::PICKER_BODY_BYTES;
+use crate::policy::mutation::Mutation;
 
 /// What a picker has said of a request.
 #[derive(Debug, Default)]
@@ -138,10 +138,11 @@ mod tests {
     use std::collections::HashMap;
 
     use super::super::messages::{
-        BodyMutation, CommonResponse, HeaderMutation, HeaderValue, HeaderValueOption, HttpBody,
-        MutatedBody, PhaseResponse, ProcessingResponse, Said, Struct, Value, ValueKind,
+        BodyMutation, CommonResponse, HttpBody, MutatedBody, PhaseResponse, ProcessingResponse,
+        Said, Struct, Value, ValueKind,
     };
     use super::{Body, Verdict};
+    use crate::policy::mutation::{HeaderMutation, HeaderValue, HeaderValueOption};
 
     fn phase(response: CommonResponse) -> PhaseResponse {
         PhaseResponse {

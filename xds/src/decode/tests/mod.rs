@@ -106,6 +106,7 @@ fn listeners() {
         name: String::new(),
         hostname: Some("A.example.com".to_owned()),
         protocol: None,
+        external_auth: Vec::new(),
     };
     assert_eq!(
         problems(Kind::Listener, &message),
@@ -159,6 +160,7 @@ fn listeners_that_end_tls() {
             name: "https".to_owned(),
             hostname: None,
             protocol: Some(protocol),
+            external_auth: Vec::new(),
         };
         assert_eq!(problems(Kind::Listener, &message), expected);
     }

@@ -218,6 +218,11 @@ fn filters() {
         rewrite: Some(proto::Rewrite::default()),
         mirrors: vec![mirror],
         cors: None,
+        external_auth: vec![proto::ExternalAuth {
+            target: None,
+            body_bytes: Some(0),
+            protocol: None,
+        }],
     });
     assert_eq!(
         problems(Kind::Route, &message),
@@ -234,6 +239,10 @@ fn filters() {
             "http.filters.mirrors[0].target: is missing",
             "http.filters.mirrors[0].fraction: 2 of 1 is not a fraction: the numerator must not \
              exceed the denominator",
+            "http.filters.external_auth[0].target: is missing",
+            "http.filters.external_auth[0].body_bytes: 0 is too small: use 1 or more",
+            "http.filters.external_auth[0].protocol: is missing, or of a kind that this version does \
+             not know",
         ]
     );
 }

@@ -42,6 +42,7 @@ fn gateway(listener: &ListenerKey) -> [Resource; 3] {
         name: "http".to_owned(),
         hostname: None,
         protocol: ListenerProtocol::Http,
+        external_auth: Vec::new(),
     };
     [bind.into(), listener.into(), policy.into()]
 }

@@ -5,7 +5,8 @@ use crate::admit::check::Check;
 use crate::admit::finding::Reason;
 use crate::admit::syntax;
 use crate::api::{
-    CorsFilter, FilterType, Fraction, Header, HeaderFilter, HttpRouteFilter, MirrorFilter,
+    CorsFilter, ExternalAuthFilter, ExternalAuthProtocol, FilterType, Fraction, Header,
+    HeaderFilter, HttpRouteFilter, ListenerFilters, LocalObjectReference, MirrorFilter,
     PathModifier, PathModifierType, RedirectFilter, RewriteFilter,
 };
 
@@ -66,20 +67,114 @@ fn filter(check: &mut Check, filter: &HttpRouteFilter, types: &[&str]) {
         ),
         ("cors", FilterType::Cors, filter.cors.is_some()),
         (
+            "externalAuth",
+            FilterType::ExternalAuth,
+            filter.external_auth.is_some(),
+        ),
+        (
             "extensionRef",
             FilterType::ExtensionRef,
             filter.extension_ref.is_some(),
         ),
     ] {
-        match (kind == filter.kind, given) {
-            (true, false) => check.missing(field, "is missing: the filter's type asks for it"),
-            (false, true) => check.field(field, |check| {
-                check.refuse("goes with another type: change type, or remove it");
-            }),
-            _ => {}
-        }
+        goes_with(check, "type", field, (kind == filter.kind, given));
     }
     details(check, filter);
+}
+
+/// A field is there where the filter's type, or what else chooses, asks for it, and nowhere else.
+fn goes_with(
+    check: &mut Check,
+    chooser: &str,
+    field: &'static str,
+    (is_asked, is_given): (bool, bool),
+) {
+    match (is_asked, is_given) {
+        (true, false) => {
+            check.missing(
+                field,
+                format!("is missing: the filter's {chooser} asks for it"),
+            );
+        }
+        (false, true) => check.field(field, |check| {
+            check.refuse(format!(
+                "goes with another {chooser}: change {chooser}, or remove it"
+            ));
+        }),
+        _ => {}
+    }
+}
+
+/// The filters of a listener.
+pub(super) fn of_listener(check: &mut Check, filters: &ListenerFilters) {
+    check.at_most("requests", filters.requests.len(), MAX_FILTERS);
+    check.each("requests", &filters.requests, |check, filter| {
+        let mut known = false;
+        check.field("type", |check| known = check.is_one_of(&LISTENER));
+        if !known {
+            return;
+        }
+        let (asks, extends) = (&filter.external_auth, &filter.extension_ref);
+        for (field, kind, given) in [
+            ("externalAuth", FilterType::ExternalAuth, asks.is_some()),
+            ("extensionRef", FilterType::ExtensionRef, extends.is_some()),
+        ] {
+            goes_with(check, "type", field, (kind == filter.kind, given));
+        }
+        if let Some(given) = asks {
+            check.field("externalAuth", |check| external_auth(check, given));
+        }
+        if let Some(given) = extends {
+            check.field("extensionRef", |check| extension(check, given));
+        }
+    });
+}
+
+fn external_auth(check: &mut Check, auth: &ExternalAuthFilter) {
+    let mut known = false;
+    check.field("protocol", |check| {
+        known = check.is_one_of(&["HTTP", "GRPC"])
+    });
+    for (field, protocol, given) in [
+        ("grpc", ExternalAuthProtocol::Grpc, auth.grpc.is_some()),
+        ("http", ExternalAuthProtocol::Http, auth.http.is_some()),
+    ] {
+        if known {
+            let is_asked = protocol == auth.protocol;
+            goes_with(check, "protocol", field, (is_asked, given));
+        }
+    }
+    check.field("backendRef", |check| {
+        reference::backend(check, &auth.backend_ref);
+    });
+    if let Some(given) = &auth.grpc {
+        check.field("grpc", |check| {
+            names(check, "allowedHeaders", &given.allowed_headers);
+        });
+    }
+    if let Some(given) = &auth.http {
+        check.field("http", |check| {
+            check.fits_field("path", given.path.as_deref(), |text| {
+                syntax::length(text, 0, MAX_PATH)
+            });
+            names(check, "allowedHeaders", &given.allowed_headers);
+            names(
+                check,
+                "allowedResponseHeaders",
+                &given.allowed_response_headers,
+            );
+        });
+    }
+}
+
+fn names(check: &mut Check, field: &'static str, names: &[String]) {
+    check.at_most(field, names.len(), MAX_AUTH_HEADERS);
+    check.distinct(field, names, "name", Some);
+}
+
+fn extension(check: &mut Check, reference: &LocalObjectReference) {
+    reference::group_and_kind(check, &reference.group, &reference.kind);
+    check.fits_field("name", Some(&reference.name), syntax::object_name);
 }
 
 fn details(check: &mut Check, filter: &HttpRouteFilter) {
@@ -102,10 +197,10 @@ fn details(check: &mut Check, filter: &HttpRouteFilter) {
         check.field("cors", |check| cors(check, given));
     }
     if let Some(given) = &filter.extension_ref {
-        check.field("extensionRef", |check| {
-            reference::group_and_kind(check, &given.group, &given.kind);
-            check.fits_field("name", Some(&given.name), syntax::object_name);
-        });
+        check.field("extensionRef", |check| extension(check, given));
+    }
+    if let Some(given) = &filter.external_auth {
+        check.field("externalAuth", |check| external_auth(check, given));
     }
 }
 
@@ -326,6 +421,7 @@ pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
 const MAX_FILTERS: usize = 16;
 const MAX_HEADERS: usize = 16;
 const MAX_CORS: usize = 64;
+const MAX_AUTH_HEADERS: usize = 64;
 const MAX_ORIGIN: usize = 253;
 const MAX_PATH: usize = 1024;
 const SCHEMES: [&str; 2] = ["http", "https"];
@@ -347,6 +443,8 @@ pub(super) const GRPC: [&str; 4] = [
     "RequestMirror",
     "ExtensionRef",
 ];
+/// The types of filters that a listener has.
+const LISTENER: [&str; 2] = ["ExternalAuth", "ExtensionRef"];
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 const METHODS: [&str; 9] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",

@@ -12,10 +12,6 @@ use crate::api::{
 
 impl Admissible for HttpRoute {
     const ALSO: &'static [&'static str] = &["v1beta1"];
-    const UNSUPPORTED: &'static [&'static str] = &[
-        "spec.rules.filters.externalAuth",
-        "spec.rules.backendRefs.filters.externalAuth",
-    ];
 
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::reference;
+use super::{filter, reference};
 use crate::admit::check::Check;
 use crate::admit::syntax;
 use crate::api::{AllowedRoutes, FromNamespaces, LabelSelector, Listener, ListenerTls, TlsMode};
@@ -45,6 +45,16 @@ fn listener(check: &mut Check, listener: &Listener) {
     check.field("allowedRoutes", |check| {
         allowed_routes(check, &listener.allowed_routes);
     });
+    if let Some(filters) = &listener.filters {
+        check.field("filters", |check| {
+            if !matches!(protocol, "HTTP" | "HTTPS") {
+                check.refuse(format!(
+                    "goes with HTTP and HTTPS: remove it, {protocol} has no requests"
+                ));
+            }
+            filter::of_listener(check, filters);
+        });
+    }
 }
 
 fn tls(check: &mut Check, protocol: &str, tls: &ListenerTls) {

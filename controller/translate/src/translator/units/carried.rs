@@ -18,6 +18,7 @@ use crate::resolve::listener::{Judged, Listener};
 use crate::resolve::socket as sockets;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::upstream::Upstream;
 
 /// A Gateway by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,6 +32,8 @@ pub(crate) struct CarriedGateway {
     listeners: BTreeSet<ListenerKey>,
     /// The ListenerSets that have one.
     sets: BTreeSet<ObjectName>,
+    /// What its listeners ask about requests.
+    users: BTreeSet<(Upstream, ObjectName)>,
     /// Why listeners have no socket: of each object that has such, by the place of the listener.
     unusable: HashMap<Owner, BTreeMap<usize, Problem>>,
 }
@@ -52,6 +55,7 @@ impl Unit for CarriedUnit {
             emitted: Emitted::default(),
             listeners: BTreeSet::new(),
             sets: BTreeSet::new(),
+            users: BTreeSet::new(),
             unusable: HashMap::new(),
         };
         let mut resources = Vec::new();
@@ -87,9 +91,11 @@ impl Unit for CarriedUnit {
             emitted: Emitted::default(),
             listeners: BTreeSet::new(),
             sets: BTreeSet::new(),
+            users: BTreeSet::new(),
             unusable: HashMap::new(),
         };
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        changes.users(old.users.iter().cloned(), new.users.iter().cloned());
         for listener in old.listeners.symmetric_difference(&new.listeners) {
             changes.fact(Fact::CarriedListener(listener.clone()));
         }
@@ -180,7 +186,12 @@ impl CarriedUnit {
             name: offer.name.clone(),
             hostname: offer.hostname.clone(),
             protocol: protocol.clone(),
+            external_auth: listener.external_auth.clone(),
         };
+        let servers = lowered.external_auth.iter();
+        let servers = servers.filter_map(|auth| Upstream::of(&auth.target));
+        let users = servers.map(|upstream| (upstream, gateway.clone()));
+        carried.users.extend(users);
         resources.push(lowered.into());
         carried.listeners.insert(offer.key.clone());
         if let Owner::ListenerSet(set) = &listener.owner {

@@ -51,6 +51,7 @@ pub(super) fn listener(name: &str, hostname: Option<&str>) -> Listener {
         name: name.to_owned(),
         hostname: hostname.map(|name| Hostname::parse(name).expect("a host name")),
         protocol: ListenerProtocol::Http,
+        external_auth: Vec::new(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A request's body on its way to a picker: every piece is told, and all of it is kept.
+//! A request's body on its way to who is asked about the request before it is sent on: all of it is
+//! kept.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -6,7 +7,7 @@ use std::time::Instant;
 use crate::channel::relay::{Outward, Reads, Relay, RelayError, Side};
 use crate::exchange::{Client, Exchange};
 use crate::failure::{Failure, FailureKind};
-use crate::limits::{Limits, PICKER_BODY_BYTES};
+use crate::limits::Limits;
 use crate::net::CancelHandle;
 use crate::shard::deadline::Deadline;
 
@@ -20,19 +21,27 @@ pub(super) struct Body<'r> {
     started: Option<Instant>,
     /// Bytes that it may have.
     most: u64,
+    /// Whether all of it has come before, and none was looked at.
+    has_come: bool,
     /// All that has come.
     pub(super) all: Vec<u8>,
     pub(super) done: bool,
 }
 
 impl<'r> Body<'r> {
-    /// The body of a client's request, which is read until `reading` is canceled.
-    pub(super) fn of(client: &'r Client, limits: &Limits, reading: &'r Deadline) -> Self {
+    /// The body of a client's request, of so many bytes at most, which is read until `reading` is
+    /// canceled.
+    pub(super) fn of(
+        client: &'r Client,
+        limits: &Limits,
+        most: u64,
+        reading: &'r Deadline,
+    ) -> Self {
         let from = Side {
             idle: limits.body_idle_timeout,
             ..Side::of(&client.stream, reading)
         };
-        let most = limits.request_body_bytes.map_or(u64::MAX, u64::from);
+        let allowed = limits.request_body_bytes.map_or(u64::MAX, u64::from);
         Self {
             relay: Relay {
                 from,
@@ -47,9 +56,19 @@ impl<'r> Body<'r> {
             handle: reading.cancel_handle(),
             begun: false,
             started: (limits.body_min_rate > 0).then(Instant::now),
-            most: most.min(PICKER_BODY_BYTES as u64),
+            most: most.min(allowed),
+            has_come: false,
             all: Vec::new(),
             done: false,
+        }
+    }
+
+    /// One that has come already.
+    pub(super) fn that_came(self, all: Vec<u8>) -> Self {
+        Self {
+            has_come: true,
+            all,
+            ..self
         }
     }
 
@@ -58,6 +77,10 @@ impl<'r> Body<'r> {
         &mut self,
         exchange: &mut Exchange<'_>,
     ) -> Result<Range<usize>, Failure> {
+        if std::mem::take(&mut self.has_come) {
+            self.done = true;
+            return Ok(0..self.all.len());
+        }
         let decoder = &mut exchange.work.request_body;
         let buffer = &mut *exchange.buffer;
         let start = self.all.len();

@@ -1,0 +1,125 @@
+//! The form that is gRPC: `envoy.service.auth.v3.Authorization/Check`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use http::{HeaderName, StatusCode};
+
+use super::messages::{
+    Address, AttributeContext, CheckRequest, CheckResponse, DeniedResponse, HttpRequest, Peer,
+    Request, SocketAddress,
+};
+use super::{Denial, NoVerdict, Subject, Verdict};
+use crate::http::grammar::is_alike;
+use crate::policy::mutation::{HeaderMutation, Mutation};
+
+/// The method.
+pub const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
+
+/// What is known of how a request came.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// Its client.
+    pub address: IpAddr,
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// Such as `HTTP/1.1`.
+    pub protocol: &'static str,
+    /// Bytes of the body, where the head tells.
+    pub size: Option<u64>,
+}
+
+/// The question about a request. `listed` are the fields that are shown; none means all.
+#[must_use]
+pub fn question(listed: &[HeaderName], subject: &Subject<'_>, arrival: &Arrival) -> CheckRequest {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut headers: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in subject.lines() {
+        let is_shown = |it: &HeaderName| is_alike(it.as_str().as_bytes(), name);
+        if !listed.is_empty() && !listed.iter().any(is_shown) {
+            continue;
+        }
+        let joined = headers.entry(text(name).to_ascii_lowercase()).or_default();
+        if !joined.is_empty() {
+            joined.push(',');
+        }
+        joined.push_str(&text(value));
+    }
+    let socket_address = SocketAddress {
+        address: arrival.address.to_string(),
+    };
+    let address = Address {
+        socket_address: Some(socket_address),
+    };
+    let http = HttpRequest {
+        method: text(subject.method),
+        headers,
+        path: text(subject.target),
+        host: text(subject.authority),
+        scheme: arrival.scheme.to_owned(),
+        size: arrival
+            .size
+            .map_or(-1, |size| i64::try_from(size).unwrap_or(i64::MAX)),
+        protocol: arrival.protocol.to_owned(),
+        raw_body: subject.body.to_vec(),
+    };
+    CheckRequest {
+        attributes: Some(AttributeContext {
+            source: Some(Peer {
+                address: Some(address),
+            }),
+            request: Some(Request { http: Some(http) }),
+        }),
+    }
+}
+
+/// What an answer about a request means.
+///
+/// # Errors
+/// It asks for something that we cannot do, or is none.
+pub fn judge(answer: CheckResponse, subject: &Subject<'_>) -> Result<Verdict, NoVerdict> {
+    let code = answer.status.map_or(0, |status| status.code);
+    if code != 0 {
+        return denial(answer.denied_response.unwrap_or_default()).map(Verdict::Denied);
+    }
+    if answer.denied_response.is_some() {
+        return Err(NoVerdict("the answer both allows and denies"));
+    }
+    let granted = answer.ok_response.unwrap_or_default();
+    if !granted.query_parameters_to_set.is_empty() || !granted.query_parameters_to_remove.is_empty()
+    {
+        return Err(NoVerdict(
+            "the answer edits the query, which is not supported",
+        ));
+    }
+    let mutation = HeaderMutation {
+        set_headers: granted.headers,
+        remove_headers: granted.headers_to_remove,
+    };
+    let mut grants = Mutation::default();
+    grants.take(&mutation, |name| subject.has(name));
+    Ok(Verdict::Allowed(grants))
+}
+
+fn denial(denied: DeniedResponse) -> Result<Denial, NoVerdict> {
+    let code = denied.status.map_or(0, |status| status.code);
+    let status = match u16::try_from(code) {
+        Ok(0) => StatusCode::FORBIDDEN,
+        // Any other would read as success, or as an answer that the client has already.
+        Ok(code @ (300..=303 | 305..=599)) => {
+            StatusCode::from_u16(code).unwrap_or(StatusCode::FORBIDDEN)
+        }
+        _ => return Err(NoVerdict("the status of the denial is none")),
+    };
+    let mutation = HeaderMutation {
+        set_headers: denied.headers,
+        remove_headers: Vec::new(),
+    };
+    let mut lines = Mutation::default();
+    lines.take(&mutation, |_| false);
+    Ok(Denial {
+        status,
+        lines: lines.lines().to_vec(),
+        body: denied.body.into_bytes(),
+    })
+}

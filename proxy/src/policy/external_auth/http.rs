@@ -1,0 +1,92 @@
+//! The form that is HTTP: a request like the one in question, answered with 200 to let that pass.
+
+use http::header::{AUTHORIZATION, DATE, SERVER};
+use http::{HeaderMap, HeaderName, StatusCode};
+use xds::model::AuthPathPrefix;
+
+use super::{Denial, NoVerdict, Subject, Verdict};
+use crate::http::grammar::is_alike;
+use crate::http::h1::encode::field;
+use crate::policy::mutation::Mutation;
+
+/// Appends what the server is asked for: the request's target below a prefix.
+pub fn write_target(prefix: &AuthPathPrefix, subject: &Subject<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(prefix.as_str().as_bytes());
+    out.extend_from_slice(subject.target);
+}
+
+/// Appends the fields of the request that the server is shown: those that are listed, and
+/// Authorization.
+pub fn write_lines(listed: &[HeaderName], subject: &Subject<'_>, out: &mut Vec<u8>) {
+    for (name, value) in subject.lines() {
+        let is_shown = |it: &HeaderName| is_alike(it.as_str().as_bytes(), name);
+        if listed.iter().any(is_shown) || is_shown(&AUTHORIZATION) {
+            field(out, name, value);
+        }
+    }
+}
+
+/// What an answer means; it has no body where that is too long. `listed` are the fields of it that the
+/// request gets; none means all.
+///
+/// # Errors
+/// The server says that it cannot tell, or something that is no answer.
+pub fn judge(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Option<Vec<u8>>,
+    listed: &[HeaderName],
+) -> Result<Verdict, NoVerdict> {
+    match status.as_u16() {
+        200 => Ok(Verdict::Allowed(grants(headers, listed))),
+        // A cache would take it for the client's own answer.
+        304 => Err(NoVerdict("the authorization server answered 304")),
+        300..=499 => Ok(Verdict::Denied(denial(status, headers, body))),
+        // To a client it would read as success.
+        201..=299 => Ok(Verdict::Denied(Denial::bare(StatusCode::FORBIDDEN))),
+        _ => Err(NoVerdict("the authorization server failed")),
+    }
+}
+
+/// Where fields are listed, the client's own never stand in for one that the server left out.
+fn grants(headers: &HeaderMap, listed: &[HeaderName]) -> Mutation {
+    let mut grants = Mutation::default();
+    for name in listed {
+        grants.forget(name.as_str().as_bytes());
+    }
+    for name in headers.keys() {
+        let is_granted = match listed {
+            [] => !is_about_answer(name),
+            listed => listed.contains(name),
+        };
+        if !is_granted {
+            continue;
+        }
+        grants.forget(name.as_str().as_bytes());
+        for value in headers.get_all(name) {
+            grants.append(name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+    grants
+}
+
+fn denial(status: StatusCode, headers: &HeaderMap, body: Option<Vec<u8>>) -> Denial {
+    let mut lines = Mutation::default();
+    for (name, value) in headers {
+        let is_of_body = name.as_str().starts_with("content-");
+        if *name != DATE && (body.is_some() || !is_of_body) {
+            lines.append(name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+    Denial {
+        status,
+        lines: lines.lines().to_vec(),
+        body: body.unwrap_or_default(),
+    }
+}
+
+/// Whether a field tells of the answer that it stands in, so that it would say something wrong of the
+/// request.
+fn is_about_answer(name: &HeaderName) -> bool {
+    name.as_str().starts_with("content-") || [&DATE, &SERVER].contains(&name)
+}

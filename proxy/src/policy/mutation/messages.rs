@@ -1,0 +1,63 @@
+//! The messages of `envoy.config.core.v3` in which servers that are asked about requests say what
+//! changes in a head.
+
+use prost::Message;
+
+/// Fields that are set, and names that go.
+#[derive(Clone, PartialEq, Message)]
+pub struct HeaderMutation {
+    /// Set in their order, after names have gone.
+    #[prost(message, repeated, tag = "1")]
+    pub set_headers: Vec<HeaderValueOption>,
+    /// Names whose fields go.
+    #[prost(string, repeated, tag = "2")]
+    pub remove_headers: Vec<String>,
+}
+
+/// A field, and what becomes of those that are there.
+#[derive(Clone, PartialEq, Message)]
+pub struct HeaderValueOption {
+    /// The field.
+    #[prost(message, optional, tag = "1")]
+    pub header: Option<HeaderValue>,
+    /// Whether the others stay; goes before the action.
+    #[prost(message, optional, tag = "2")]
+    pub append: Option<bool>,
+    /// An action by its number.
+    #[prost(int32, tag = "3")]
+    pub append_action: i32,
+}
+
+/// A field.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct HeaderValue {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// Its value as text.
+    #[prost(string, tag = "2")]
+    pub value: String,
+    /// Its value as bytes.
+    #[prost(bytes = "vec", tag = "3")]
+    pub raw_value: Vec<u8>,
+}
+
+impl HeaderValue {
+    /// Its value, whichever field that stands in.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        if self.raw_value.is_empty() {
+            self.value.as_bytes()
+        } else {
+            &self.raw_value
+        }
+    }
+}
+
+/// A status of HTTP.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct HttpStatus {
+    /// Its number.
+    #[prost(int32, tag = "1")]
+    pub code: i32,
+}

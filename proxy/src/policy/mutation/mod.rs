@@ -1,0 +1,268 @@
+//! What a server that is asked about a message changes in its head: lines that it sets, and names
+//! whose other lines go.
+
+mod messages;
+
+use super::headers::{HeaderEdits, is_ours};
+use crate::http::grammar::{self, is_alike};
+use crate::http::h1::encode::field;
+use crate::http::h2::trailers::pairs;
+
+pub use self::messages::{HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus};
+
+/// Edits of one head.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mutation {
+    /// Names, in lower case, of which nothing is left but what the server sets.
+    dropped: Vec<Vec<u8>>,
+    /// Lines, each ended by CRLF.
+    lines: Vec<u8>,
+}
+
+impl Mutation {
+    /// Takes in a mutation; `has` tells whether the head has a name already.
+    ///
+    /// Fields of a connection and of framing stay ours, and pseudo-header fields are none. Setting a
+    /// field overwrites it, unless `append` says otherwise: so does Envoy, although the default of
+    /// `append_action` has another name. A value that is none leaves nothing of what it would have
+    /// overwritten.
+    pub fn take(&mut self, mutation: &HeaderMutation, has: impl Fn(&[u8]) -> bool) {
+        for name in &mutation.remove_headers {
+            self.forget(name.as_bytes());
+        }
+        for option in &mutation.set_headers {
+            let Some(header) = &option.header else {
+                continue;
+            };
+            let name = header.key.as_bytes();
+            let is_there = has(name) || self.value(name).is_some();
+            match Action::of(option) {
+                Action::Append => {}
+                Action::Overwrite => self.forget(name),
+                Action::OverwriteIfThere if is_there => self.forget(name),
+                Action::AddIfAbsent if !is_there => {}
+                Action::OverwriteIfThere | Action::AddIfAbsent => continue,
+            }
+            self.append(name, header.bytes());
+        }
+    }
+
+    /// Adds a field beside those that are there, if it is one and not ours.
+    pub fn append(&mut self, name: &[u8], value: &[u8]) {
+        if let Some(name) = name_of(name).filter(|_| is_value(value)) {
+            field(&mut self.lines, &name, value);
+        }
+    }
+
+    /// Drops a field, also where it was set before.
+    pub fn forget(&mut self, name: &[u8]) {
+        let Some(name) = name_of(name) else {
+            return;
+        };
+        if self.value(&name).is_some() {
+            self.lines = without(&self.lines, |it| is_alike(it, &name));
+        }
+        if !self.drops(&name) {
+            self.dropped.push(name);
+        }
+    }
+
+    /// Takes what another server changes after this one.
+    pub fn extend(&mut self, later: &Self) {
+        for name in &later.dropped {
+            self.forget(name);
+        }
+        self.lines.extend_from_slice(&later.lines);
+    }
+
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.dropped.is_empty() && self.lines.is_empty()
+    }
+
+    /// Whether lines of this name go.
+    #[must_use]
+    pub fn drops(&self, name: &[u8]) -> bool {
+        self.dropped.iter().any(|it| is_alike(it, name))
+    }
+
+    /// Takes lines that go out of `lines`, and adds those that are set.
+    pub fn edit(&self, lines: &mut Vec<u8>) {
+        if pairs(lines).any(|(name, _)| self.drops(name)) {
+            *lines = without(lines, |name| self.drops(name));
+        }
+        lines.extend_from_slice(&self.lines);
+    }
+
+    /// As [`Self::edit`], where filters have their say after that: names that `filters` drop are not
+    /// added.
+    pub fn edit_before(&self, filters: Option<&HeaderEdits>, lines: &mut Vec<u8>) {
+        match filters {
+            Some(filters) if pairs(&self.lines).any(|(name, _)| filters.drops(name)) => {
+                let kept = Self {
+                    dropped: self.dropped.clone(),
+                    lines: without(&self.lines, |name| filters.drops(name)),
+                };
+                kept.edit(lines);
+            }
+            _ => self.edit(lines),
+        }
+    }
+
+    /// The first value that is set of a field.
+    #[must_use]
+    pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        self.values(name).next()
+    }
+
+    /// The values that are set of a field.
+    pub fn values<'a>(&'a self, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+        let set = pairs(&self.lines).filter(move |(it, _)| is_alike(it, name));
+        set.map(|(_, value)| value)
+    }
+
+    /// Lines that are set.
+    #[must_use]
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+}
+
+/// Lines but those of some names.
+fn without(lines: &[u8], goes: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(lines.len());
+    for (name, value) in pairs(lines).filter(|(name, _)| !goes(name)) {
+        field(&mut kept, name, value);
+    }
+    kept
+}
+
+/// What setting a field does to one that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Append,
+    Overwrite,
+    AddIfAbsent,
+    OverwriteIfThere,
+}
+
+impl Action {
+    fn of(option: &HeaderValueOption) -> Self {
+        match (option.append, option.append_action) {
+            (Some(true), _) => Self::Append,
+            (None, 1) => Self::AddIfAbsent,
+            (None, 3) => Self::OverwriteIfThere,
+            _ => Self::Overwrite,
+        }
+    }
+}
+
+/// A name that may be edited, in lower case.
+fn name_of(name: &[u8]) -> Option<Vec<u8>> {
+    (grammar::is_token(name) && !is_ours(name)).then(|| name.to_ascii_lowercase())
+}
+
+fn is_value(value: &[u8]) -> bool {
+    http::HeaderValue::from_bytes(value).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HeaderMutation, HeaderValue, HeaderValueOption, Mutation};
+
+    fn set(key: &str, value: &str, append: Option<bool>, append_action: i32) -> HeaderValueOption {
+        HeaderValueOption {
+            header: Some(HeaderValue {
+                key: key.to_owned(),
+                value: String::new(),
+                raw_value: value.as_bytes().to_vec(),
+            }),
+            append,
+            append_action,
+        }
+    }
+
+    fn taken(set_headers: Vec<HeaderValueOption>, remove: &[&str]) -> Mutation {
+        let mut mutation = Mutation::default();
+        let remove_headers = remove.iter().map(|it| (*it).to_owned()).collect();
+        let message = HeaderMutation {
+            set_headers,
+            remove_headers,
+        };
+        mutation.take(&message, |name| name == b"there");
+        mutation
+    }
+
+    #[test]
+    fn a_field_that_is_set_takes_the_place_of_the_one_that_is_there() {
+        let mutation = taken(vec![set("There", "new", None, 0)], &["Gone"]);
+        let mut lines = b"there: old\r\nother: 1\r\ngone: x\r\n".to_vec();
+        mutation.edit(&mut lines);
+        assert_eq!(lines, b"other: 1\r\nthere: new\r\n");
+        assert!(mutation.drops(b"THERE") && mutation.drops(b"gone"));
+        assert!(!mutation.drops(b"other"));
+    }
+
+    #[test]
+    fn a_field_is_appended_or_left_alone_where_the_picker_says_so() {
+        let appended = taken(vec![set("there", "b", Some(true), 0)], &[]);
+        assert!(!appended.drops(b"there"));
+        assert_eq!(appended.lines(), b"there: b\r\n");
+        let absent = taken(
+            vec![set("there", "b", None, 1), set("new", "c", None, 1)],
+            &[],
+        );
+        assert_eq!(absent.lines(), b"new: c\r\n");
+        let present = taken(
+            vec![set("there", "b", None, 3), set("new", "c", None, 3)],
+            &[],
+        );
+        assert_eq!(present.lines(), b"there: b\r\n");
+    }
+
+    #[test]
+    fn framing_pseudo_header_fields_and_rubbish_are_left_out() {
+        let fields = [
+            (":status", "200"),
+            (":path", "/other"),
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close"),
+            ("host", "other.test"),
+            ("", "x"),
+            ("a b", "x"),
+        ];
+        let fields = fields.iter().map(|(key, value)| set(key, value, None, 0));
+        let mutation = taken(fields.collect(), &[":method", "content-length"]);
+        assert_eq!(mutation, Mutation::default());
+    }
+
+    #[test]
+    fn a_value_that_is_none_leaves_nothing_of_the_field() {
+        let mutation = taken(vec![set("user", "a\r\nrole: admin", None, 0)], &[]);
+        assert!(mutation.drops(b"User") && mutation.lines().is_empty());
+    }
+
+    #[test]
+    fn what_a_later_server_sets_comes_in_the_place_of_what_an_earlier_one_did() {
+        let mut first = taken(
+            vec![set("step", "1", None, 0), set("first", "a", None, 0)],
+            &[],
+        );
+        let later = taken(
+            vec![set("step", "2", None, 0), set("more", "b", Some(true), 0)],
+            &[],
+        );
+        first.extend(&later);
+        assert_eq!(first.lines(), b"first: a\r\nstep: 2\r\nmore: b\r\n");
+        assert!(first.drops(b"Step") && first.drops(b"first") && !first.drops(b"more"));
+        assert_eq!(first.values(b"STEP").collect::<Vec<_>>(), [b"2"]);
+    }
+
+    #[test]
+    fn a_name_is_told_from_its_like_by_nobody() {
+        let mutation = taken(vec![set("x-user", "me", None, 0)], &[]);
+        assert!(mutation.drops(b"X_User"));
+    }
+}

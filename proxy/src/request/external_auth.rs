@@ -1,0 +1,255 @@
+//! Whether a request may pass, as servers say that are asked about it. A request that a server cannot
+//! be asked about does not pass.
+
+use std::time::{Duration, Instant};
+
+use ::http::StatusCode;
+use xds::model::{ExternalAuthProtocol, Scheme};
+
+use super::body::Body;
+use crate::config::{ExternalAuth, Listener};
+use crate::exchange::{After, Client, Destination, Exchange, Matched};
+use crate::failure::{Failure, FailureKind, GrpcStatus};
+use crate::http::head::{Framing, Version};
+use crate::limits::{EXTERNAL_AUTH_ANSWER_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
+use crate::policy::external_auth::grpc::{self, Arrival};
+use crate::policy::external_auth::{Denial, NoVerdict, Subject, Verdict, http};
+use crate::policy::mutation::Mutation;
+use crate::policy::normalise::Target;
+use crate::shard::deadline::Deadline;
+use crate::shard::tasks::TaskState;
+use crate::upstream::call;
+use crate::upstream::subrequest::{self, Patience, Subrequest};
+
+/// Servers to ask about a request.
+struct Asking<'a> {
+    servers: &'a [ExternalAuth],
+    target: Target<'a>,
+    limits: &'a Limits,
+    /// What is waited for each of them.
+    patience: Duration,
+}
+
+impl<'a> Exchange<'a> {
+    /// Asks the servers of the listener, before its rule is chosen.
+    pub(super) async fn ask_for_listener(
+        &mut self,
+        listener: &'a Listener,
+        target: Target<'a>,
+    ) -> Result<(), Failure> {
+        let servers = &*listener.external_auth;
+        if servers.is_empty() {
+            return Ok(());
+        }
+        let asking = Asking {
+            servers,
+            target,
+            limits: &self.bind.limits,
+            patience: EXTERNAL_AUTH_TIMEOUT,
+        };
+        // In a box, here and below: each request would carry the room for what few need.
+        Box::pin(self.ask(asking)).await
+    }
+
+    /// Asks the servers of the rule, unless that answers the request itself: a preflight request shows
+    /// nothing of who sends it.
+    pub(super) async fn ask_for_rule(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
+        let servers = matched.rule.external_auth.as_slice();
+        if servers.is_empty() {
+            return Ok(());
+        }
+        if self.is_preflight(matched) {
+            self.trace_preflight("externalAuth");
+            return Ok(());
+        }
+        Box::pin(self.ask(Asking::of_rule(servers, matched))).await
+    }
+
+    /// Asks the servers of the backend that was drawn.
+    pub(super) async fn ask_for_backend(
+        &mut self,
+        matched: &Matched<'a>,
+        drawn: Destination<'a>,
+    ) -> Result<(), Failure> {
+        let servers = drawn.backend.external_auth.as_slice();
+        if servers.is_empty() {
+            return Ok(());
+        }
+        Box::pin(self.ask(Asking::of_rule(servers, matched))).await
+    }
+
+    /// Asks servers in their order, until one of them says no.
+    async fn ask(&mut self, asking: Asking<'a>) -> Result<(), Failure> {
+        for server in asking.servers {
+            if let Some(most) = server.body_bytes {
+                self.read_body(most, asking.limits).await?;
+            }
+            self.shard.note(TaskState::Authorizing);
+            let begun = Instant::now();
+            let verdict = self.question(server, &asking).await;
+            self.shard.note(TaskState::Forwarding);
+            let counters = &self.shard.counters.external_auth;
+            counters.took.observe(begun.elapsed());
+            counters.results.count((&verdict).into());
+            if let Some(trace) = &self.record.trace {
+                trace.external_auth(&server.name, &verdict);
+            }
+            let said = self.said.get_or_insert_default();
+            match verdict {
+                Ok(Verdict::Allowed(grants)) => {
+                    if !grants.is_empty() {
+                        self.work.request_body.drop_trailers();
+                        said.grants.extend(&grants);
+                    }
+                }
+                Ok(Verdict::Denied(denial)) => {
+                    said.denial = Some(denial);
+                    return Err(FailureKind::ExternalAuthDenied.into());
+                }
+                Err(NoVerdict(why)) => {
+                    tracing::debug!(server = &*server.name, why, "external authorization failed");
+                    return Err(Failure::because(FailureKind::ExternalAuthFailed, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn question(
+        &self,
+        server: &ExternalAuth,
+        asking: &Asking<'a>,
+    ) -> Result<Verdict, NoVerdict> {
+        let cluster = server.cluster.map_err(|why| NoVerdict(why.reason()))?;
+        let cluster = self.snapshot.cluster(cluster);
+        let (received, upstreams) = (self.received, &self.proxy.upstreams);
+        let none = Mutation::default();
+        let said = self.said.as_deref();
+        let body = said.and_then(|said| said.body.as_deref());
+        let subject = Subject {
+            method: received.method(),
+            authority: received.authority(),
+            target: asking.target.text.as_bytes(),
+            fields: &received.head.fields,
+            bytes: &received.bytes,
+            grants: said.map_or(&none, |said| &said.grants),
+            body: body
+                .filter(|_| server.body_bytes.is_some())
+                .unwrap_or_default(),
+        };
+        match &server.protocol {
+            ExternalAuthProtocol::Http {
+                path_prefix,
+                request_headers,
+                response_headers,
+            } => {
+                let (mut path, mut lines) = (Vec::new(), Vec::new());
+                http::write_target(path_prefix, &subject, &mut path);
+                http::write_lines(request_headers, &subject, &mut lines);
+                let request = Subrequest {
+                    method: subject.method,
+                    host: subject.authority,
+                    target: &path,
+                    lines: &lines,
+                    body: subject.body,
+                };
+                let patience = Patience {
+                    timeout: asking.patience,
+                    body_bytes: EXTERNAL_AUTH_ANSWER_BYTES,
+                };
+                let reply = subrequest::ask(upstreams, cluster, request, patience).await;
+                let reply = reply.map_err(|failure| NoVerdict(failure.kind.reason()))?;
+                http::judge(reply.status, &reply.headers, reply.body, response_headers)
+            }
+            ExternalAuthProtocol::Grpc { request_headers } => {
+                let question = grpc::question(request_headers, &subject, &self.arrival());
+                let patience = asking.patience;
+                let answer = call::unary(upstreams, cluster, grpc::CHECK, &question, patience);
+                let answer = answer.await.map_err(|error| NoVerdict(error.reason()))?;
+                grpc::judge(answer, &subject)
+            }
+        }
+    }
+
+    fn arrival(&self) -> Arrival {
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        Arrival {
+            address: self.bind.trust.client(&self.client.hop, fields, bytes),
+            scheme: match self.belief.scheme(&self.client.hop, fields, bytes) {
+                Scheme::Http => "http",
+                Scheme::Https => "https",
+            },
+            protocol: match received.head.version {
+                Version::Http10 => "HTTP/1.0",
+                Version::Http11 => "HTTP/1.1",
+                Version::Http2 => "HTTP/2",
+            },
+            size: match received.head.framing {
+                Framing::Empty => Some(0),
+                Framing::Length(length) => Some(length),
+                Framing::Chunked | Framing::UntilClose => None,
+            },
+        }
+    }
+
+    /// Reads the whole body of the request, unless it has more than `most` bytes.
+    async fn read_body(&mut self, most: u64, limits: &Limits) -> Result<(), Failure> {
+        let came = self.said.as_deref().and_then(|said| said.body.as_ref());
+        let length = match (came, self.received.head.framing) {
+            (Some(body), _) => body.len() as u64,
+            (None, Framing::Length(length)) => length,
+            (None, _) => 0,
+        };
+        if length > most {
+            return Err(FailureKind::BodyTooLarge.into());
+        }
+        if came.is_some() || self.work.request_body.is_done() {
+            return Ok(());
+        }
+        if self.buffer.is_empty() {
+            self.tell_to_go_on().await?;
+        }
+        let client: &'a Client = self.client;
+        let reading = Deadline::new(self.shard, client.stream.cutoff());
+        let mut body = Body::of(client, limits, most, &reading);
+        while !body.done {
+            body.next(self).await?;
+        }
+        self.record.bytes_in = body.all.len() as u64;
+        self.said.get_or_insert_default().body = Some(body.all);
+        Ok(())
+    }
+
+    /// How the request is turned away, where a server says so.
+    pub(super) fn take_denial(&mut self) -> Option<Denial> {
+        self.said.as_mut().and_then(|said| said.denial.take())
+    }
+
+    /// Answers in the words of an authorization server; a call of gRPC fails in its own.
+    pub(super) async fn deny(&mut self, denial: &Denial) -> Result<After, Failure> {
+        if self.record.is_grpc {
+            let status = if denial.status == StatusCode::UNAUTHORIZED {
+                GrpcStatus::Unauthenticated
+            } else {
+                GrpcStatus::PermissionDenied
+            };
+            self.write_grpc_failure(status, FailureKind::ExternalAuthDenied);
+            return self.answer(StatusCode::OK, b"").await;
+        }
+        self.work.response_lines.extend_from_slice(&denial.lines);
+        self.answer(denial.status, &denial.body).await
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn of_rule(servers: &'a [ExternalAuth], matched: &Matched<'a>) -> Self {
+        let timeout = matched.rule.request_timeout;
+        Self {
+            servers,
+            target: matched.target,
+            limits: &matched.rule.limits,
+            patience: timeout.map_or(EXTERNAL_AUTH_TIMEOUT, |it| it.min(EXTERNAL_AUTH_TIMEOUT)),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Reaching one of the endpoints of a cluster for a question of the shard's own.
+
+use std::time::{Duration, Instant};
+
+use super::Upstreams;
+use super::connect;
+use super::health::{Booking, Outcome};
+use super::pool::Connection;
+use crate::config::{Cluster, Endpoint, Protocol};
+use crate::failure::{Failure, FailureKind, Retry};
+use crate::limits::CALL_TRIES;
+
+/// An endpoint that was reached.
+pub(super) struct Reached<'a> {
+    upstreams: &'a Upstreams,
+    cluster: &'a Cluster,
+    pub(super) endpoint: &'a Endpoint,
+    booking: Booking,
+    /// When it was asked for a connection.
+    pub(super) begun: Instant,
+    pub(super) connection: Connection,
+}
+
+/// Reaches one of the endpoints of a cluster, another one where nobody is there, until `until` at
+/// most.
+///
+/// # Errors
+/// None could be reached.
+pub(super) async fn reach<'a>(
+    upstreams: &'a Upstreams,
+    cluster: &'a Cluster,
+    protocol: Protocol,
+    until: Instant,
+) -> Result<Reached<'a>, Failure> {
+    let (states, shard) = (&upstreams.endpoints, &upstreams.shard);
+    let mut tried = Vec::new();
+    loop {
+        let begun = Instant::now();
+        let chosen = shard.with_rng(|rng| states.choose(&cluster.set, &tried, begun, rng));
+        let endpoint = chosen.and_then(|id| cluster.endpoint(id));
+        let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
+        tried.push(endpoint.id);
+        let booking = states.start(&cluster.set, endpoint.id);
+        let left = until.saturating_duration_since(begun);
+        match connect(upstreams, cluster, endpoint, protocol, left).await {
+            Ok(connection) => {
+                return Ok(Reached {
+                    upstreams,
+                    cluster,
+                    endpoint,
+                    booking,
+                    begun,
+                    connection,
+                });
+            }
+            Err(failure) => {
+                if let Some(outcome) = Outcome::failed(failure.kind) {
+                    booking.judge(states, &cluster.set, outcome, Instant::now());
+                }
+                let again = failure.kind.retry() == Retry::Safe
+                    && tried.len() < CALL_TRIES.min(cluster.set.serving().len())
+                    && Instant::now() < until;
+                if !again {
+                    return Err(failure);
+                }
+            }
+        }
+    }
+}
+
+async fn connect(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    protocol: Protocol,
+    timeout: Duration,
+) -> Result<Connection, Failure> {
+    let pooled = match protocol {
+        Protocol::Http1 => upstreams.pool.take(endpoint.id, None),
+        Protocol::Http2 => None,
+    };
+    match pooled {
+        Some(connection) => Ok(connection),
+        None => {
+            let wanted = (protocol, None);
+            connect::open(upstreams, cluster, endpoint, wanted, Some(timeout)).await
+        }
+    }
+}
+
+impl Reached<'_> {
+    /// Notes how the endpoint did.
+    pub(super) fn judge(&self, outcome: Outcome) {
+        let (states, set) = (&self.upstreams.endpoints, &self.cluster.set);
+        self.booking.judge(states, set, outcome, Instant::now());
+    }
+
+    /// Gives a connection back whose exchange came to an exact end.
+    pub(super) fn put_back(self) {
+        let Upstreams { pool, shard, .. } = self.upstreams;
+        if !shard.draining.get() {
+            pool.put(self.endpoint.id, self.connection, shard);
+        }
+    }
+}

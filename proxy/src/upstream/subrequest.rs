@@ -1,0 +1,312 @@
+//! A request of HTTP that a shard makes itself about a request that it has, and its short answer.
+//!
+//! It goes out over the connections that requests use, chosen, pooled and judged like theirs.
+
+use std::time::{Duration, Instant};
+
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+
+use super::Upstreams;
+use super::health::Outcome;
+use super::reach::{Reached, reach};
+use crate::channel::Channel;
+use crate::config::{Cluster, Protection};
+use crate::failure::{Failure, FailureKind};
+use crate::http::h1::body::BodyDecoder;
+use crate::http::h1::encode::{field, request_line};
+use crate::http::h1::{Asked, HeadLimits, HeadScan, Progress, parse_response};
+use crate::http::h2::trailers::push_lines;
+use crate::http::head::{Fields, ResponseHead};
+use crate::http2::stream::{Head, Reads, Stream};
+use crate::limits::Limits;
+use crate::memory::Buffer;
+use crate::shard::deadline::Expiry;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subrequest<'r> {
+    pub(crate) method: &'r [u8],
+    pub(crate) host: &'r [u8],
+    pub(crate) target: &'r [u8],
+    /// Field lines, each ended by CRLF; none of framing or of the connection.
+    pub(crate) lines: &'r [u8],
+    pub(crate) body: &'r [u8],
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    /// `None` where it is longer than was asked for.
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+/// How much is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// For all of it.
+    pub(crate) timeout: Duration,
+    /// Bytes of the answer's body.
+    pub(crate) body_bytes: usize,
+}
+
+/// Asks one of the endpoints of a cluster, another one where nobody is there.
+///
+/// # Errors
+/// There is no answer, or not in time.
+pub(crate) async fn ask(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    request: Subrequest<'_>,
+    patience: Patience,
+) -> Result<Reply, Failure> {
+    let until = Instant::now() + patience.timeout;
+    let mut tried_again = false;
+    loop {
+        let reached = reach(upstreams, cluster, cluster.protocol, until).await?;
+        let used = reached.connection.used;
+        let question = Question {
+            request,
+            until,
+            body: Body::of(patience.body_bytes),
+            over: &cluster.protection,
+        };
+        match question.put(upstreams, reached).await {
+            // The endpoint had closed the connection while that was idle.
+            Err(failure)
+                if used && is_stale(failure) && !std::mem::replace(&mut tried_again, true) => {}
+            result => return result,
+        }
+    }
+}
+
+/// A request on its way over one connection.
+struct Question<'a> {
+    request: Subrequest<'a>,
+    until: Instant,
+    /// The answer's.
+    body: Body,
+    over: &'a Protection,
+}
+
+impl Question<'_> {
+    async fn put(mut self, upstreams: &Upstreams, reached: Reached<'_>) -> Result<Reply, Failure> {
+        let deadline = &reached.connection.deadline;
+        let left = self.until.saturating_duration_since(Instant::now());
+        deadline.arm(Some(left), Expiry::Disconnect);
+        let buffers = &upstreams.shard.buffers;
+        let mut buffer = buffers.take_small();
+        let answered = match &reached.connection.stream {
+            Channel::Socket(_) => self.over_socket(&reached, &mut buffer).await,
+            Channel::H2(stream) => self.over_stream(&reached, stream, &mut buffer).await,
+        };
+        let is_exact = buffer.is_empty();
+        buffers.put(buffer);
+        let is_late = deadline.expired();
+        deadline.disarm();
+        match answered {
+            Ok((status, headers, keeps)) => {
+                if keeps && is_exact && !is_late {
+                    reached.put_back();
+                }
+                Ok(Reply {
+                    status,
+                    headers,
+                    body: self.body.bytes,
+                })
+            }
+            Err(failure) => {
+                let failure = if is_late {
+                    FailureKind::UpstreamTimeout.into()
+                } else {
+                    failure
+                };
+                if let Some(outcome) = Outcome::failed(failure.kind) {
+                    reached.judge(outcome);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// The answer's head, and whether the connection may live on.
+    async fn over_socket(
+        &mut self,
+        reached: &Reached<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
+        let stream = &reached.connection.stream;
+        let mut bytes = Vec::new();
+        self.request.encode(&mut bytes);
+        // Whoever stops reading may have answered before: look.
+        let _ = stream.write_vec(&mut bytes).await;
+        let (head, headers) = self.read_head(stream, buffer).await?;
+        let status = StatusCode::from_u16(head.status);
+        let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
+        reached.judge(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        let mut decoder = BodyDecoder::new(head.framing);
+        loop {
+            let decoded = decoder.decode(buffer.filled_mut());
+            let decoded = decoded.map_err(|_| FailureKind::UpstreamGarbage)?;
+            let payload = buffer.filled().get(decoded.payload).unwrap_or_default();
+            self.body.take(payload);
+            buffer.consume(decoded.consumed);
+            if decoded.done {
+                break;
+            }
+            if self.body.bytes.is_none() {
+                return Ok((status, headers, false));
+            }
+            if read(stream, buffer).await? == 0 {
+                let end = decoder.end_of_input();
+                end.map_err(|_| FailureKind::UpstreamReset)?;
+                break;
+            }
+        }
+        let keeps = head.keep_alive && head.status != 101;
+        Ok((status, headers, keeps))
+    }
+
+    async fn read_head(
+        &self,
+        stream: &Channel,
+        buffer: &mut Buffer,
+    ) -> Result<(ResponseHead, HeaderMap), Failure> {
+        let asked = match self.request.method {
+            b"HEAD" => Asked::Head,
+            _ => Asked::Other,
+        };
+        let limits = HeadLimits::of_response(&Limits::default());
+        let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());
+        loop {
+            match parse_response(buffer.filled(), asked, &limits, &mut scan, &mut head)? {
+                Progress::Complete { len } => {
+                    let headers = headers(&head.fields, buffer.filled());
+                    buffer.consume(len);
+                    if !head.is_interim() {
+                        return Ok((head, headers));
+                    }
+                }
+                Progress::Partial => {
+                    if read(stream, buffer).await? == 0 {
+                        return Err(FailureKind::UpstreamClosed.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// As [`Self::over_socket`], over a stream, whose connection lives on in any case.
+    async fn over_stream(
+        &mut self,
+        reached: &Reached<'_>,
+        stream: &Stream,
+        buffer: &mut Buffer,
+    ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
+        let head = self.request.head(self.over);
+        let cannot = Failure::because(FailureKind::BadPath, "target not possible in HTTP/2");
+        stream.put_request(head.ok_or(cannot)?);
+        // Whoever stops reading may have answered before: look.
+        let _ = stream.send(self.request.body, Some(b"")).await;
+        let response = loop {
+            let head = stream.next_head().await;
+            match head.map_err(|_| FailureKind::UpstreamReset)? {
+                Head::Interim(_) => {}
+                Head::Final(response) => break response,
+            }
+        };
+        let status = response.status();
+        reached.judge(Outcome::answered(status.as_u16(), reached.begun.elapsed()));
+        while !stream.is_read() && self.body.bytes.is_some() {
+            let read = stream.read(buffer, Reads::ToTheEnd).await;
+            read.map_err(|_| FailureKind::UpstreamReset)?;
+            self.body.take(buffer.filled());
+            buffer.clear();
+        }
+        Ok((status, response.into_parts().0.headers, false))
+    }
+}
+
+impl Subrequest<'_> {
+    /// Appends it as HTTP/1.1.
+    fn encode(&self, out: &mut Vec<u8>) {
+        request_line(out, self.method, self.target, self.host);
+        out.extend_from_slice(self.lines);
+        let mut length = itoa::Buffer::new();
+        field(
+            out,
+            b"Content-Length",
+            length.format(self.body.len()).as_bytes(),
+        );
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(self.body);
+    }
+
+    /// Its head as HTTP/2; `None` where that cannot carry it.
+    fn head(&self, over: &Protection) -> Option<Request<()>> {
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(match over {
+            Protection::Plain => Scheme::HTTP,
+            Protection::Tls(_) | Protection::Unusable => Scheme::HTTPS,
+        });
+        parts.authority = Some(Authority::try_from(self.host).ok()?);
+        parts.path_and_query = Some(PathAndQuery::try_from(self.target).ok()?);
+        let mut made = Request::new(());
+        *made.method_mut() = Method::from_bytes(self.method).ok()?;
+        *made.uri_mut() = Uri::from_parts(parts).ok()?;
+        *made.version_mut() = http::Version::HTTP_2;
+        let fields = made.headers_mut();
+        push_lines(fields, self.lines);
+        fields.insert(http::header::CONTENT_LENGTH, self.body.len().into());
+        Some(made)
+    }
+}
+
+/// The body of an answer, as far as it is wanted.
+struct Body {
+    /// `None` where there are too many.
+    bytes: Option<Vec<u8>>,
+    most: usize,
+}
+
+impl Body {
+    fn of(most: usize) -> Self {
+        let bytes = Some(Vec::new());
+        Self { bytes, most }
+    }
+
+    fn take(&mut self, payload: &[u8]) {
+        let Some(bytes) = &mut self.bytes else {
+            return;
+        };
+        if bytes.len().saturating_add(payload.len()) > self.most {
+            self.bytes = None;
+        } else {
+            bytes.extend_from_slice(payload);
+        }
+    }
+}
+
+async fn read(stream: &Channel, buffer: &mut Buffer) -> Result<usize, Failure> {
+    buffer.make_room();
+    let read = stream.read(buffer).await;
+    read.map_err(|_| FailureKind::UpstreamReset.into())
+}
+
+fn headers(fields: &Fields, bytes: &[u8]) -> HeaderMap {
+    let fields = fields.iter().filter_map(|field| {
+        let name = HeaderName::from_bytes(field.name.of(bytes)).ok()?;
+        Some((name, HeaderValue::from_bytes(field.value.of(bytes)).ok()?))
+    });
+    fields.collect()
+}
+
+/// Whether an endpoint may have closed an idle connection before it saw the request.
+fn is_stale(failure: Failure) -> bool {
+    matches!(
+        failure.kind,
+        FailureKind::UpstreamReset | FailureKind::UpstreamClosed
+    )
+}

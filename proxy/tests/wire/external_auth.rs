@@ -1,0 +1,374 @@
+//! Authorization servers decide whether a request may pass, and see and say no more than they should.
+
+use std::net::SocketAddr;
+
+use crate::support::{
+    Client, Driver, GatewayBuilder, Message, Origin, allowing, authorizer, denying, gateway,
+    into_h2, ok, on_both_drivers, origin, out_of_h2, raw, refused, status,
+};
+
+/// A gateway that logs requests as text.
+fn logging(driver: Driver) -> GatewayBuilder {
+    gateway(driver).policy("accessLog: {format: text}")
+}
+
+/// A gateway with a rule that asks `auth`, and then goes to `app`.
+fn asking(driver: Driver, auth: &Origin, app: &Origin, filter: &str) -> GatewayBuilder {
+    logging(driver)
+        .backend("auth", &[auth.address()])
+        .backend("app", &[app.address()])
+        .rule(&format!(
+            "{{filters: [{}], backendRefs: [{{@app}}]}}",
+            http(filter)
+        ))
+}
+
+/// An `ExternalAuth` filter that asks `auth` over HTTP, with further fields.
+fn http(fields: &str) -> String {
+    let http = if fields.contains("http:") {
+        ""
+    } else {
+        ", http: {}"
+    };
+    format!(
+        "{{type: ExternalAuth, externalAuth: {{protocol: HTTP, backendRef: {{@auth}}{http}{fields}}}}}"
+    )
+}
+
+/// A gateway with a rule that asks `auth` over gRPC, and then goes to `app`.
+fn calling(driver: Driver, auth: SocketAddr, app: &Origin, fields: &str) -> GatewayBuilder {
+    let filter = format!(
+        "{{type: ExternalAuth, externalAuth: {{protocol: GRPC, backendRef: {{@auth}}, grpc: {{{fields}}}, \
+         forwardBody: {{maxSize: 100}}}}}}"
+    );
+    logging(driver)
+        .backend("auth", &[auth])
+        .speaks("auth", "H2C")
+        .backend("app", &[app.address()])
+        .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
+}
+
+fn ask(client: &mut Client, method: &str, fields: &str, body: &str) {
+    let length = if body.is_empty() {
+        String::new()
+    } else {
+        format!("Content-Length: {}\r\n", body.len())
+    };
+    client.sends(format!(
+        "{method} /a/b?c=d HTTP/1.1\r\nHost: shop.test\r\n{fields}{length}\r\n{body}"
+    ));
+}
+
+fn allows(fields: &str) -> crate::support::Reply {
+    raw(format!(
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: text/x\r\n{fields}\r\nok"
+    ))
+}
+
+fn only(origin: &Origin) -> Message {
+    origin.only_request()
+}
+
+on_both_drivers! {
+    fn a_request_passes_that_the_server_answers_with_200(driver) {
+        let (auth, app) = (origin().replies(allows("X-User: me\r\n")), origin().replies(ok("app")));
+        let gateway = asking(driver, &auth, &app, ", http: {path: /check, allowedHeaders: [X-Seen]}").start();
+        let mut client = gateway.client();
+        ask(&mut client, "POST", "Authorization: Bearer t\r\nX-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
+        assert_eq!(client.expects(200).text(), "app");
+        let asked = only(&auth);
+        assert_eq!((asked.method(), asked.target()), ("POST", "/check/a/b?c=d"));
+        assert_eq!(asked.value("host"), Some("shop.test"));
+        assert_eq!(asked.value("authorization"), Some("Bearer t"));
+        assert_eq!(asked.value("x-seen"), Some("1"));
+        assert_eq!(asked.value("content-length"), Some("0"));
+        assert!(!asked.has("x-hidden") && !asked.has("x-user"));
+        let got = only(&app);
+        assert_eq!(got.values("x-user"), ["me"]);
+        assert_eq!(got.text(), "body");
+        assert!(!got.has("content-type"), "what tells of the answer is not the request's");
+    }
+
+    fn a_request_that_the_server_refuses_gets_its_answer_and_goes_nowhere(driver) {
+        let login = raw("HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nlogin");
+        let (auth, app) = (origin().replies(login), origin());
+        let gateway = asking(driver, &auth, &app, "").start();
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            ask(&mut client, "GET", "", "");
+            let answer = client.expects(302);
+            assert_eq!(answer.value("location"), Some("/login"));
+            assert_eq!(answer.value("content-type"), Some("text/html"));
+            assert_eq!(answer.text(), "login");
+        }
+        assert_eq!(app.requests().len(), 0);
+        let log = gateway.waits_for_access_log("reason=external_auth_denied");
+        assert!(log.contains(" status=302 "), "{log}");
+    }
+
+    fn a_server_that_cannot_be_asked_or_cannot_tell_lets_nothing_pass(driver) {
+        let app = origin();
+        let (_socket, nobody) = refused();
+        let broken = origin().replies(status(500));
+        let garbled = origin().replies(raw("HTTP/1.1 garbage\r\n\r\n"));
+        let quiet = origin().replies(raw(""));
+        for address in [nobody, broken.address(), garbled.address(), quiet.address()] {
+            let gateway = logging(driver)
+                .backend("auth", &[address])
+                .backend("app", &[app.address()])
+                .rule(&format!("{{filters: [{}], backendRefs: [{{@app}}]}}", http("")))
+                .start();
+            gateway.client().gets("/").expects(403);
+            gateway.waits_for_access_log("reason=external_auth_failed");
+        }
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn a_server_that_is_not_there_lets_nothing_pass(driver) {
+        let app = origin();
+        let rule = "{filters: [{type: ExternalAuth, externalAuth: {protocol: HTTP, \
+                    http: {}, backendRef: {name: gone, port: 80}}}], backendRefs: [{@app}]}";
+        let gateway = gateway(driver).backend("app", &[app.address()]).rule(rule).start();
+        gateway.client().gets("/").expects(403);
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn fields_that_only_the_server_may_set_are_taken_from_clients(driver) {
+        let (auth, app) = (origin().replies(allows("X-Other: 1\r\n")), origin());
+        let gateway = asking(driver, &auth, &app, ", http: {allowedResponseHeaders: [X-User]}").start();
+        let mut client = gateway.client();
+        ask(&mut client, "GET", "X-User: forged\r\nx_user: forged\r\n", "");
+        client.expects(200);
+        let got = only(&app);
+        assert!(!got.has("x-user") && !got.has("x_user") && !got.has("x-other"));
+    }
+
+    fn a_body_is_shown_to_the_server_and_still_comes_to_the_backend(driver) {
+        let (auth, app) = (origin().replies(allows("")), origin());
+        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 100000}").start();
+        let mut client = gateway.client();
+        let long = "0123456789".repeat(9_000);
+        for body in ["short", &long] {
+            ask(&mut client, "POST", "", body);
+            client.expects(200);
+        }
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+            .sends("3\r\ntwo\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.expects(200);
+        client.expects(200);
+        for server in [&auth, &app] {
+            let bodies: Vec<String> = server.requests().iter().map(Message::text).collect();
+            assert_eq!(bodies, ["short", &long, "onetwo", ""]);
+        }
+    }
+
+    fn a_body_that_is_too_long_to_be_shown_is_refused(driver) {
+        let (auth, app) = (origin().replies(allows("")), origin());
+        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 4}").start();
+        let mut client = gateway.client();
+        ask(&mut client, "POST", "", "12345");
+        client.expects(413);
+        gateway.client()
+            .sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n")
+            .expects(413);
+        assert_eq!((auth.requests().len(), app.requests().len()), (0, 0));
+    }
+
+    fn a_client_that_waits_to_send_its_body_is_told_to_go_on(driver) {
+        let (auth, app) = (origin().replies(allows("")), origin());
+        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
+        client.expects(100);
+        client.sends("body").expects(200);
+        assert_eq!(only(&app).text(), "body");
+    }
+
+    fn servers_are_asked_in_their_order_until_one_refuses(driver) {
+        let first = origin().replies(allows("X-Step: 1\r\n"));
+        let second = origin().replies(allows("X-Step: 2\r\n"));
+        let third = origin().replies(status(401));
+        let app = origin();
+        let filter = |name: &str| format!("{{type: ExternalAuth, externalAuth: {{protocol: HTTP, backendRef: {{@{name}}}, http: {{allowedHeaders: [X-Step]}}}}}}");
+        let rule = |filters: &[&str]| {
+            let filters: Vec<String> = filters.iter().map(|name| filter(name)).collect();
+            format!("{{matches: [{{path: {{value: /{}}}}}], filters: [{}], backendRefs: [{{@app}}]}}", filters.len(), filters.join(", "))
+        };
+        let gateway = gateway(driver)
+            .backend("first", &[first.address()])
+            .backend("second", &[second.address()])
+            .backend("third", &[third.address()])
+            .backend("app", &[app.address()])
+            .rule(&rule(&["first", "second"]))
+            .rule(&rule(&["first", "third", "second"]))
+            .start();
+        let mut client = gateway.client();
+        client.gets("/2").expects(200);
+        assert_eq!(only(&second).values("x-step"), ["1"], "it sees what the first one granted");
+        assert_eq!(only(&app).values("x-step"), ["2"]);
+        client.gets("/3").expects(401);
+        assert_eq!((second.requests().len(), app.requests().len()), (1, 1));
+    }
+
+    fn a_listener_asks_before_it_routes_and_the_route_heeds_the_answer(driver) {
+        let auth = origin().replies(allows("X-Role: admin\r\nHost: evil.test\r\n"));
+        let (users, admins) = (origin().replies(ok("user")), origin().replies(ok("admin")));
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .backend("users", &[users.address()])
+            .backend("admins", &[admins.address()])
+            .listener_with("asking", &format!("protocol: HTTP, filters: {{requests: [{}]}}", http("").replace("{@auth}", "{group: gateway-system.io, kind: Backend, name: auth}")))
+            .rule_of("asking", "{matches: [{headers: [{name: X-Role, value: user}]}], backendRefs: [{@users}]}")
+            .rule_of("asking", "{matches: [{headers: [{name: X-Role, value: admin}]}], backendRefs: [{@admins}]}")
+            .start();
+        let mut client = crate::support::client(gateway.address_of(1));
+        ask(&mut client, "GET", "X-Role: user\r\n", "");
+        assert_eq!(client.expects(200).text(), "admin");
+        let got = only(&admins);
+        assert_eq!(got.values("host"), ["shop.test"]);
+        assert_eq!(got.values("x-role"), ["admin"]);
+        assert_eq!(users.requests().len(), 0);
+    }
+
+    fn what_a_listener_refuses_meets_no_route(driver) {
+        let auth = origin().replies(status(401));
+        let app = origin();
+        let gateway = logging(driver)
+            .backend("auth", &[auth.address()])
+            .backend("app", &[app.address()])
+            .listener_with("asking", &format!("protocol: HTTP, filters: {{requests: [{}]}}", http("").replace("{@auth}", "{group: gateway-system.io, kind: Backend, name: auth}")))
+            .rule_of("asking", "{backendRefs: [{@app}]}")
+            .start();
+        let mut client = crate::support::client(gateway.address_of(1));
+        client.gets("/").expects(401);
+        assert_eq!(app.requests().len(), 0);
+        let log = gateway.waits_for_access_log("reason=external_auth_denied");
+        assert!(!log.contains(" route="), "{log}");
+    }
+
+    fn a_server_of_grpc_is_asked_in_one_call_and_says_what_the_request_gets(driver) {
+        let auth = authorizer(Some(allowing(&[("X-User", "me")])));
+        let app = origin().replies(ok("app"));
+        let gateway = calling(driver, auth.address(), &app, "allowedHeaders: [X-Seen, Cookie]").start();
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            ask(&mut client, "POST", "X-Seen: 1\r\nX-Hidden: 2\r\nX-User: forged\r\n", "body");
+            assert_eq!(client.expects(200).text(), "app");
+        }
+        let asked = auth.asked().remove(0);
+        assert_eq!((&*asked.method, &*asked.path, &*asked.host), ("POST", "/a/b?c=d", "shop.test"));
+        assert_eq!((&*asked.scheme, &*asked.protocol, asked.size), ("http", "HTTP/1.1", 4));
+        assert_eq!(asked.headers.into_iter().collect::<Vec<_>>(), [("x-seen".to_owned(), "1".to_owned())]);
+        assert_eq!(asked.raw_body, b"body");
+        for got in app.requests() {
+            assert_eq!(got.values("x-user"), ["me"]);
+            assert_eq!(got.text(), "body");
+        }
+    }
+
+    fn a_server_of_grpc_refuses_in_its_words_or_in_none(driver) {
+        let (auth, app) = (authorizer(Some(denying(401, &[("WWW-Authenticate", "Basic")], "who?"))), origin());
+        let gateway = calling(driver, auth.address(), &app, "").start();
+        let mut client = gateway.client();
+        let answer = client.gets("/").expects(401);
+        assert_eq!(answer.value("www-authenticate"), Some("Basic"));
+        assert_eq!(answer.text(), "who?");
+        auth.now_answers(None);
+        client.gets("/").expects(403);
+        gateway.waits_for_access_log("reason=external_auth_failed");
+        assert_eq!((auth.asked().len(), app.requests().len()), (2, 0));
+    }
+
+    fn a_call_of_grpc_that_is_refused_fails_in_its_own_terms(driver) {
+        let (auth, app) = (authorizer(Some(denying(401, &[], "who?"))), origin());
+        let gateway = calling(driver, auth.address(), &app, "").start();
+        let mut client = crate::support::client(into_h2(gateway.address()));
+        client.sends("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\r\n");
+        let answer = client.expects(200);
+        assert_eq!(answer.value("grpc-status"), Some("16"));
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn a_server_of_http_may_speak_http_2(driver) {
+        let (auth, app) = (origin().replies(allows("X-User: me\r\n")), origin());
+        let filter = http(", http: {path: /check}, forwardBody: {maxSize: 10}");
+        let gateway = gateway(driver)
+            .backend("auth", &[out_of_h2(auth.address())])
+            .speaks("auth", "H2C")
+            .backend("app", &[app.address()])
+            .rule(&format!("{{filters: [{filter}], backendRefs: [{{@app}}]}}"))
+            .start();
+        let mut client = gateway.client();
+        ask(&mut client, "POST", "", "body");
+        client.expects(200);
+        let asked = only(&auth);
+        assert_eq!((asked.target(), &*asked.text()), ("/check/a/b?c=d", "body"));
+        assert_eq!(only(&app).values("x-user"), ["me"]);
+    }
+
+    fn a_request_over_http_2_with_a_body_is_asked_about_and_goes_on(driver) {
+        let (auth, app) = (origin().replies(allows("")), origin());
+        let gateway = asking(driver, &auth, &app, ", forwardBody: {maxSize: 10}").start();
+        let mut client = crate::support::client(into_h2(gateway.address()));
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n");
+        client.expects(200);
+        assert_eq!(only(&auth).text(), "body");
+        assert_eq!(only(&app).text(), "body");
+    }
+
+    fn a_backend_has_servers_of_its_own(driver) {
+        let (auth, app) = (origin().replies(status(401)), origin());
+        let rule = |path: &str, backends: &str| format!("{{matches: [{{path: {{value: {path}}}}}], backendRefs: [{backends}]}}");
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .backend("app", &[app.address()])
+            .rule(&rule("/free", "{@app}"))
+            .rule(&rule("/asks", &format!("{{@app, filters: [{}]}}", http(""))))
+            .start();
+        gateway.client().gets("/free").expects(200);
+        gateway.client().gets("/asks").expects(401);
+        assert_eq!((auth.requests().len(), app.requests().len()), (1, 1));
+    }
+
+    fn a_preflight_is_answered_without_asking(driver) {
+        let (auth, app) = (origin().replies(status(401)), origin());
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .backend("app", &[app.address()])
+            .rule(&format!(
+                "{{filters: [{}, {{type: CORS, cors: {{allowOrigins: ['https://a.test']}}}}], backendRefs: [{{@app}}]}}",
+                http("")
+            ))
+            .start();
+        let mut client = gateway.client();
+        client.sends("OPTIONS / HTTP/1.1\r\nHost: a\r\nOrigin: https://a.test\r\nAccess-Control-Request-Method: GET\r\n\r\n");
+        client.reads_reply_to("OPTIONS");
+        assert_eq!(auth.requests().len(), 0);
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\nOrigin: https://a.test\r\n\r\n");
+        let refused = client.expects(401);
+        assert_eq!(refused.value("access-control-allow-origin"), Some("https://a.test"));
+    }
+
+    fn a_server_that_thinks_for_too_long_lets_nothing_pass(driver) {
+        let (auth, app) = (origin().replies(raw("").stalls()), origin());
+        let gateway = gateway(driver)
+            .backend("auth", &[auth.address()])
+            .backend("app", &[app.address()])
+            .rule(&format!("{{filters: [{}], timeouts: {{request: 200ms}}, backendRefs: [{{@app}}]}}", http("")))
+            .start();
+        gateway.client().gets("/").expects(403);
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn answers_are_counted_and_traced(driver) {
+        let (auth, app) = (origin().replies_once(status(401)).replies(allows("")), origin());
+        let gateway = asking(driver, &auth, &app, "").inspected().start();
+        gateway.client().gets("/").expects(401);
+        gateway.client().gets("/").expects(200);
+        let metrics = gateway.client_of("metrics").gets("/metrics").expects(200).text();
+        for (result, count) in [("allowed", 1), ("denied", 1), ("failed", 0)] {
+            let line = format!("gateway_external_auth_results_total{{result=\"{result}\"}} {count}");
+            assert!(metrics.contains(&line), "{line} in {metrics}");
+        }
+    }
+}

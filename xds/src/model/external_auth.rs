@@ -1,0 +1,101 @@
+//! Asking a server whether a request may pass (GEP-1494).
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use http::HeaderName;
+use thiserror::Error;
+
+use super::Target;
+use super::matching::is_uri_path;
+
+/// Asks a server whether a request may pass. A request that it cannot be asked about does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalAuth {
+    /// The server.
+    pub target: Target,
+    /// How it is asked.
+    pub protocol: ExternalAuthProtocol,
+    /// Bytes of the request's body that it is shown; a longer body is refused. `None` where it is
+    /// shown none.
+    pub body_bytes: Option<NonZeroU32>,
+}
+
+/// How an authorization server is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExternalAuthProtocol {
+    /// By a request like the one in question, which it answers with 200 to let that pass.
+    Http {
+        /// Put in front of the request's path.
+        path_prefix: AuthPathPrefix,
+        /// Header fields of the request that it is shown beside those that it is always shown.
+        request_headers: Vec<HeaderName>,
+        /// Header fields of its answer that the request gets; none means all.
+        response_headers: Vec<HeaderName>,
+    },
+    /// By a call of `envoy.service.auth.v3.Authorization/Check`.
+    Grpc {
+        /// Header fields of the request that it is shown; none means all.
+        request_headers: Vec<HeaderName>,
+    },
+}
+
+/// What is put in front of a path: empty, or a path without a slash at its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuthPathPrefix(String);
+
+/// Why a text is no [`AuthPathPrefix`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "`{0}` cannot be put in front of a path: start it with `/`, percent-encode what is not a \
+     character of a URI path, and leave out query and fragment"
+)]
+pub struct InvalidAuthPathPrefix(pub String);
+
+impl AuthPathPrefix {
+    /// Parses a prefix; slashes at its end mean nothing.
+    ///
+    /// # Errors
+    /// What it came to would be no path.
+    pub fn parse(text: &str) -> Result<Self, InvalidAuthPathPrefix> {
+        let prefix = text.trim_end_matches('/');
+        if prefix.is_empty() || (prefix.starts_with('/') && is_uri_path(prefix)) {
+            Ok(Self(prefix.to_owned()))
+        } else {
+            Err(InvalidAuthPathPrefix(text.to_owned()))
+        }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AuthPathPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AuthPathPrefix;
+
+    #[test]
+    fn a_prefix_makes_a_path_of_a_path() {
+        for (text, prefix) in [
+            ("", ""),
+            ("/", ""),
+            ("/check", "/check"),
+            ("/a%20b/", "/a%20b"),
+        ] {
+            let parsed = AuthPathPrefix::parse(text).expect(text);
+            assert_eq!(parsed.as_str(), prefix);
+        }
+        for text in ["check", "/a b", "/a?b", "/ HTTP/1.1\r\n"] {
+            assert!(AuthPathPrefix::parse(text).is_err(), "{text}");
+        }
+    }
+}
