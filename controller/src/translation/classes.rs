@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use translate::ObjectRef;
 use translate::api::{CLASS_KIND, GATEWAY_GROUP};
-use translate::status::{GatewayClassStatus, Release, Status};
+use translate::status::{GatewayClassStatus, Installed, Release, Status};
 use xds::model::ObjectName;
 
 use crate::outputs::Outputs;
@@ -16,17 +16,11 @@ use crate::watch::ClassParameters;
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     served: BTreeMap<ObjectName, Served>,
-    release: Installed,
-}
-
-/// Which release of Gateway API is installed.
-#[derive(Debug, Default)]
-enum Installed {
-    /// It has not been looked for. Nothing is said yet that would change at once.
-    #[default]
-    Unseen,
-    /// This one, if the definitions tell.
-    Seen(Option<Release>),
+    /// Which release of Gateway API is installed, if the definitions tell; `None` before it was looked
+    /// for.
+    release: Option<Option<Release>>,
+    /// Whether the API server has ClusterTrustBundle objects, likewise.
+    trust_bundles: Option<bool>,
 }
 
 /// A class of ours.
@@ -73,29 +67,45 @@ impl Classes {
 
     /// Takes in which release is installed, if the definitions tell.
     pub(super) fn set_release(&mut self, release: Option<Release>, outputs: &Outputs) {
-        self.release = Installed::Seen(release);
+        self.release = Some(release);
+        self.tell_all(outputs);
+    }
+
+    /// Takes in whether the API server has ClusterTrustBundle objects.
+    pub(super) fn set_trust_bundles(&mut self, is_served: bool, outputs: &Outputs) {
+        self.trust_bundles = Some(is_served);
+        self.tell_all(outputs);
+    }
+
+    /// The release has been looked for, whether or not there was anything to see.
+    pub(super) fn release_was_looked_for(&mut self, outputs: &Outputs) {
+        if self.release.is_none() {
+            self.set_release(None, outputs);
+        }
+    }
+
+    fn tell_all(&self, outputs: &Outputs) {
         for (name, served) in &self.served {
             self.tell(name, served, outputs);
         }
     }
 
-    /// The release has been looked for, whether or not there was anything to see.
-    pub(super) fn release_was_looked_for(&mut self, outputs: &Outputs) {
-        if let Installed::Unseen = self.release {
-            self.set_release(None, outputs);
-        }
-    }
-
     fn tell(&self, name: &ObjectName, served: &Served, outputs: &Outputs) {
-        if let Installed::Seen(release) = self.release {
-            let status = Arc::new(Status::GatewayClass(status(served, release, outputs)));
-            outputs.statuses.set(&reference(name), Some(status));
-        }
+        // Nothing is said before both are known: it would change at once.
+        let (Some(release), Some(trust_bundles)) = (self.release, self.trust_bundles) else {
+            return;
+        };
+        let installed = Installed {
+            release,
+            trust_bundles,
+        };
+        let status = Arc::new(Status::GatewayClass(status(served, installed, outputs)));
+        outputs.statuses.set(&reference(name), Some(status));
     }
 }
 
 /// Whether a class is accepted.
-fn status(served: &Served, release: Option<Release>, outputs: &Outputs) -> GatewayClassStatus {
+fn status(served: &Served, installed: Installed, outputs: &Outputs) -> GatewayClassStatus {
     let problem = match &served.parameters {
         None => None,
         Some(Err(why)) => Some(why.to_string()),
@@ -104,8 +114,8 @@ fn status(served: &Served, release: Option<Release>, outputs: &Outputs) -> Gatew
         }),
     };
     match problem {
-        None => GatewayClassStatus::accepted(served.generation, release),
-        Some(why) => GatewayClassStatus::refused(served.generation, why, release),
+        None => GatewayClassStatus::accepted(served.generation, installed),
+        Some(why) => GatewayClassStatus::refused(served.generation, why, installed),
     }
 }
 

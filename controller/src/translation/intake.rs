@@ -120,6 +120,7 @@ impl Intake {
         self.unsynced.remove(&kind);
         if self.kinds.name(kind) == ClusterTrustBundle::KIND {
             batch.push(Event::TrustBundles(is_served));
+            self.classes.set_trust_bundles(is_served, &self.outputs);
         }
         if self.kinds.reading(kind) == Some(Reading::Release) {
             self.classes.release_was_looked_for(&self.outputs);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use translate::admit::admit_value;
-use translate::status::{GatewayClassStatus, Release, Status};
+use translate::status::{GatewayClassStatus, Installed, Release, Status};
 use translate::{Event, ObjectRef, Options, Translator};
 use xds::model::{Model, ObjectName};
 
@@ -135,7 +135,11 @@ pub(crate) fn from_scratch(objects: &[Value], selectors: &Selectors) -> Outcome 
         }
         if name.kind == "GatewayClass" {
             batch.push(Event::Class(name.name.name.to_string(), true));
-            let status = Status::GatewayClass(GatewayClassStatus::accepted(1, release));
+            let installed = Installed {
+                release,
+                trust_bundles: false,
+            };
+            let status = Status::GatewayClass(GatewayClassStatus::accepted(1, installed));
             outcome.statuses.insert(name, status);
             continue;
         }

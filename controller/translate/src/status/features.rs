@@ -2,7 +2,7 @@
 //!
 //! Names change between releases, and conformance suites skip the tests of a name that is missing.
 
-use super::release::{Channel, Release, Version};
+use super::release::{Channel, Installed, NEWEST, Version};
 
 /// A feature that the translator and the proxy carry out.
 struct Feature {
@@ -15,10 +15,14 @@ struct Feature {
     standard_since: Option<Version>,
 }
 
-/// Features of a release, in the order of names, which Gateway API asks for.
-pub(super) fn of_release(release: Release) -> impl Iterator<Item = &'static str> {
+/// Features of what is installed, in the order of names, which Gateway API asks for.
+pub(super) fn of(installed: Installed) -> impl Iterator<Item = &'static str> {
+    let release = installed.release.unwrap_or(NEWEST);
     let version = release.version;
     let features = FEATURES.iter().filter(move |feature| {
+        if feature.name == TRUST_BUNDLE && !installed.trust_bundles {
+            return false;
+        }
         let is_in_channel = release.channel == Channel::Experimental
             || feature.standard_since.is_some_and(|since| since <= version);
         feature.since <= version
@@ -59,19 +63,28 @@ impl Feature {
     }
 }
 
+/// It is of use where the API server has such objects (Kubernetes 1.37).
+const TRUST_BUNDLE: &str = "ClusterTrustBundle";
 const OLDEST: Version = Version::new(0, 0, 0);
 const V1_6_3: Version = Version::new(1, 6, 3);
 const V1_7: Version = Version::new(1, 7, 0);
 
 /// `sigs.k8s.io/gateway-api/pkg/features` of each release has the names and channels.
-const FEATURES: [Feature; 53] = [
+const FEATURES: [Feature; 57] = [
     feature("BackendTLSPolicy"),
     feature("BackendTLSPolicySANValidation"),
+    feature(TRUST_BUNDLE).since(V1_7).experimental(),
     feature("GRPCRoute"),
     feature("GRPCRouteNamedRouteRule"),
     feature("GRPCRouteRequestHeaderModifier").since(V1_7),
     feature("Gateway"),
     feature("GatewayAddressEmpty"),
+    feature("GatewayAddressRoutability")
+        .since(V1_7)
+        .experimental(),
+    feature("GatewayAddressRoutabilityCluster")
+        .since(V1_7)
+        .experimental(),
     feature("GatewayBackendClientCertificate"),
     feature("GatewayFrontendClientCertificateValidation"),
     feature("GatewayFrontendClientCertificateValidationInsecureFallback"),
@@ -79,6 +92,7 @@ const FEATURES: [Feature; 53] = [
     feature("GatewayHTTPSListenerDetectMisdirectedRequests"),
     feature("GatewayInfrastructure").since(V1_6_3),
     feature("GatewayInfrastructurePropagation").until(V1_6_3),
+    feature("GatewayListenerFilters").since(V1_7).experimental(),
     feature("GatewayPort8080"),
     feature("GatewayRouteHostnameIntersectionPrecedence").since(V1_7),
     feature("GatewayStaticAddresses"),
@@ -124,10 +138,15 @@ const FEATURES: [Feature; 53] = [
 
 #[cfg(test)]
 mod tests {
+    use super::super::release::Release;
     use super::*;
 
     fn names(version: Version, channel: Channel) -> Vec<&'static str> {
-        of_release(Release { version, channel }).collect()
+        let installed = Installed {
+            release: Some(Release { version, channel }),
+            trust_bundles: true,
+        };
+        of(installed).collect()
     }
 
     #[test]
@@ -162,5 +181,20 @@ mod tests {
         assert!(!of(V1_6_3, "TLSRouteModeMixed"));
         assert!(of(V1_7, "TLSRouteModeMixed"));
         assert!(!of(V1_7, "HTTPRouteDestinationPortMatching"));
+        assert!(!of(V1_7, "GatewayListenerFilters"));
+    }
+
+    #[test]
+    fn bundles_of_trust_are_told_where_the_api_server_has_them() {
+        let told = |trust_bundles| {
+            let release = Some(NEWEST);
+            let mut names = of(Installed {
+                release,
+                trust_bundles,
+            });
+            names.any(|name| name == TRUST_BUNDLE)
+        };
+        assert!(!told(false));
+        assert_eq!(told(true), NEWEST.channel == Channel::Experimental);
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::features;
-use super::release::{NEWEST, Release, SUPPORTED_TEXT};
+use super::release::{Installed, Release, SUPPORTED_TEXT};
 use super::{Condition, ConditionStatus, ConditionType, Conditions, Reason};
 use crate::problem::Problem;
 
@@ -25,26 +25,26 @@ pub struct SupportedFeature {
 }
 
 impl GatewayClassStatus {
-    /// Of a class in this generation, which is accepted. `release` is that of the installed
-    /// definitions, if it is known.
+    /// Of a class in this generation, which is accepted.
     #[must_use]
-    pub fn accepted(generation: i64, release: Option<Release>) -> Self {
+    pub fn accepted(generation: i64, installed: Installed) -> Self {
         let text = "Gateways of this class are served";
         let conditions = Conditions::of(generation);
         let conditions = conditions.happy(ConditionType::Accepted, Reason::Accepted, text);
-        Self::with(conditions, release)
+        Self::with(conditions, installed)
     }
 
     /// Of a class in this generation whose parameters cannot be used: why, and what to do.
     #[must_use]
-    pub fn refused(generation: i64, why: String, release: Option<Release>) -> Self {
+    pub fn refused(generation: i64, why: String, installed: Installed) -> Self {
         let problem = Problem::new(Reason::InvalidParameters, "", why);
         let conditions = Conditions::of(generation);
         let conditions = conditions.unhappy(ConditionType::Accepted, &[problem]);
-        Self::with(conditions, release)
+        Self::with(conditions, installed)
     }
 
-    fn with(conditions: Conditions, release: Option<Release>) -> Self {
+    fn with(conditions: Conditions, installed: Installed) -> Self {
+        let release = installed.release;
         let (status, reason) = match release {
             Some(release) if release.is_supported() => {
                 (ConditionStatus::True, Reason::SupportedVersion)
@@ -59,7 +59,7 @@ impl GatewayClassStatus {
             message,
             None,
         );
-        let features = features::of_release(release.unwrap_or(NEWEST));
+        let features = features::of(installed);
         Self {
             conditions: conditions.done(),
             supported_features: features.map(|name| SupportedFeature { name }).collect(),
@@ -98,7 +98,11 @@ mod tests {
             version: Version::parse(version).expect("a version"),
             channel: Channel::Standard,
         });
-        serde_json::to_value(GatewayClassStatus::accepted(3, release)).expect("JSON")
+        let installed = Installed {
+            release,
+            trust_bundles: false,
+        };
+        serde_json::to_value(GatewayClassStatus::accepted(3, installed)).expect("JSON")
     }
 
     #[test]

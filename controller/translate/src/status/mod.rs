@@ -34,7 +34,7 @@ pub use listener_set::ListenerSetStatus;
 pub use of_object::Status;
 pub(crate) use policy::TargetOutcome;
 pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
-pub use release::{Channel, Release, Version};
+pub use release::{Channel, Installed, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};
 pub use unhappy::Unhappy;
 

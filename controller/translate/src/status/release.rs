@@ -28,6 +28,15 @@ pub struct Release {
     pub channel: Channel,
 }
 
+/// What of Gateway API can be used in a cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// The release of the definitions, if they tell.
+    pub release: Option<Release>,
+    /// Whether the API server has ClusterTrustBundle objects.
+    pub trust_bundles: bool,
+}
+
 impl Version {
     pub(super) const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self {
