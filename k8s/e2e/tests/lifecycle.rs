@@ -4,6 +4,7 @@
 //! `E2E_ROUNDS` says how often the first test starts a cluster and removes it.
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -221,6 +222,48 @@ fn without_root_or_namespaces_it_says_so() {
     let _ = fs::remove_dir_all("/tmp/e2e-of-nobody");
 }
 
+#[test]
+#[ignore = "needs root"]
+fn what_the_kernel_lacks_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let filesystems = folder.path().join("filesystems");
+    fs::write(&filesystems, "nodev\tproc\n\text4\n").expect("written");
+    let without_overlay = format!("mount --bind {} /proc/filesystems", filesystems.display());
+    for (lack, expected) in [
+        (&*without_overlay, "no overlay file system"),
+        (
+            "mount -t tmpfs none /sys/fs/cgroup",
+            "no cgroup controllers",
+        ),
+    ] {
+        let cluster = Cluster::named("kernel");
+        let mut command = cluster.command_after("-m", lack, &["up"]);
+        let said = failure(command.output());
+        assert!(said.contains(expected), "{said}");
+        cluster.is_gone();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ports_and_addresses_that_are_in_use_elsewhere_do_not_matter() {
+    let cluster = Cluster::named("taken");
+    // Whoever else has them, they are taken.
+    let _listening = [2379, 6443, 10250].map(|port| TcpListener::bind(("0.0.0.0", port)));
+    cluster.succeeds(&["up"]);
+    cluster.succeeds(&["exec", "--", "kubectl", "get", "nodes"]);
+    cluster.succeeds(&["down"]);
+    let taken = "ip link set lo up; for range in 10.96.0.1 10.244.0.1 172.31.255.1 172.31.250.1; do
+                 ip address add $range/16 dev lo; done";
+    let up = cluster.command_after("-n", taken, &["up"]).output();
+    let up = up.expect("it runs");
+    let stderr = String::from_utf8_lossy(&up.stderr);
+    assert!(up.status.success(), "{stderr}");
+    cluster.succeeds(&["exec", "--", "kubectl", "get", "nodes"]);
+    cluster.succeeds(&["down"]);
+    cluster.is_gone();
+}
+
 /// For what has to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -245,6 +288,23 @@ impl Cluster {
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_e2e"));
         command
+            .args(["--name", &self.name])
+            .args(words)
+            .env("E2E_HOME", self.home());
+        command
+    }
+
+    /// A command in a new namespace of a kind, after something was done there.
+    fn command_after(&self, namespace: &str, script: &str, words: &[&str]) -> Command {
+        let mut command = Command::new("unshare");
+        command
+            .args([
+                namespace,
+                "sh",
+                "-c",
+                &format!("{script}\nexec \"$0\" \"$@\""),
+            ])
+            .arg(env!("CARGO_BIN_EXE_e2e"))
             .args(["--name", &self.name])
             .args(words)
             .env("E2E_HOME", self.home());
