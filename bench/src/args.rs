@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::control_plane::ControlPlaneArgs;
 use crate::origin::Kind;
 use crate::relay::Driver;
 
@@ -23,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure, and write a record of it and a report.
     Run(RunArgs),
+    /// Measure implementations of Gateway API in a cluster, and write a record of it and a report.
+    ControlPlane(ControlPlaneArgs),
     /// Make a report of records.
     Report(ReportArgs),
     /// List scenarios and peers, and what is missing.

@@ -3,9 +3,11 @@
 //! Life of a number: `scenario` (what) → `run` (case by case, round by round) → `turns` (a round: all
 //! stand ready and take turns) → `measure` (one run, in slices: `peers` and `origin` started, `load`
 //! applied, `cpu` read before and after, answers verified) → `record` (kept as JSON) → `report`
-//! (`stats` of the rounds, tables and plots).
+//! (`stats` of the rounds, tables and plots). `control_plane` measures implementations of Gateway API in a
+//! cluster instead, and has a life of its own.
 
 mod args;
+mod control_plane;
 mod cpu;
 mod inside;
 mod load;
@@ -40,6 +42,7 @@ use args::{Cli, Command, OriginArgs, Protocol};
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::ControlPlane(args) => control_plane::run(&args),
         Command::Report(args) => report::report(&args),
         Command::List(places) => run::list(&places),
         Command::Origin(args) => origin(&args),

@@ -32,7 +32,7 @@ impl Usage {
             if let Some(stat) = Stat::of(pid) {
                 sum.user_ticks += stat.user + stat.children_user;
                 sum.system_ticks += stat.system + stat.children_system;
-                sum.rss += stat.rss_pages * page_size();
+                sum.rss += stat.rss();
                 sum.voluntary += voluntary_switches(pid);
             }
         }
@@ -92,6 +92,11 @@ impl Stat {
     /// Ticks of the children it has reaped.
     pub(crate) fn reaped_ticks(&self) -> u64 {
         self.children_user + self.children_system
+    }
+
+    /// Resident bytes.
+    pub(crate) fn rss(&self) -> u64 {
+        self.rss_pages * page_size()
     }
 
     /// The command's name stands in parentheses and may hold spaces and parentheses itself, so

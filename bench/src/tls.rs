@@ -26,8 +26,13 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// Made by `openssl` in `folder`.
+    /// Made by `openssl` in `folder`, for [`NAME`].
     pub(crate) fn generate(folder: &Path) -> Result<Self> {
+        Self::generate_for(NAME, folder)
+    }
+
+    /// The same for another name.
+    pub(crate) fn generate_for(name: &str, folder: &Path) -> Result<Self> {
         let [chain, key, bundle] = ["cert.pem", "key.pem", "bundle.pem"].map(|n| folder.join(n));
         let status = Command::new("openssl")
             .args([
@@ -38,8 +43,8 @@ impl Certificate {
                 "-pkeyopt",
                 "ec_paramgen_curve:prime256v1",
             ])
-            .args(["-nodes", "-days", "30", "-subj", "/CN=bench.example"])
-            .args(["-addext", "subjectAltName=DNS:bench.example"])
+            .args(["-nodes", "-days", "30", "-subj", &format!("/CN={name}")])
+            .args(["-addext", &format!("subjectAltName=DNS:{name}")])
             .args(["-addext", "basicConstraints=critical,CA:FALSE"])
             .arg("-keyout")
             .arg(&key)

@@ -1,14 +1,16 @@
 //! `bench report`: records in, a Markdown file and an HTML page out.
 
 mod cases;
-mod document;
+pub(crate) mod document;
 mod html;
 mod intro;
 mod markdown;
 mod overview;
-mod plots;
+pub(crate) mod plots;
 mod summary;
 mod targets;
+
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
@@ -38,20 +40,24 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
     blocks.extend(overview::blocks(&record, &summaries));
     blocks.extend(intro::blocks(&record, &summaries));
     blocks.extend(cases::blocks(&summaries)?);
-    write(args, &blocks)
+    write(&args.out, "report", TITLE, &blocks)
 }
 
-fn write(args: &ReportArgs, blocks: &[Block]) -> Result<()> {
-    let plots = args.out.join("plots");
+/// Writes `NAME.md`, `NAME.html` and the plots.
+pub(crate) fn write(out: &Path, name: &str, title: &str, blocks: &[Block]) -> Result<()> {
+    let plots = out.join("plots");
     std::fs::create_dir_all(&plots)?;
     for block in blocks {
         if let Block::Plot(plot) = block {
             std::fs::write(plots.join(format!("{}.svg", plot.name)), &plot.svg)?;
         }
     }
-    let (text, page) = (args.out.join("report.md"), args.out.join("report.html"));
+    let (text, page) = (
+        out.join(format!("{name}.md")),
+        out.join(format!("{name}.html")),
+    );
     std::fs::write(&text, markdown::render(blocks))?;
-    std::fs::write(&page, html::render(TITLE, blocks))?;
+    std::fs::write(&page, html::render(title, blocks))?;
     say(&format!(
         "report: {} and {}",
         text.display(),

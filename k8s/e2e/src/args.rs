@@ -68,9 +68,6 @@ pub(crate) enum Command {
     Test(TestArgs),
     /// Run an official conformance suite of Gateway API, on the cluster that is up or else on one of its own.
     Conformance(ConformanceArgs),
-    /// Measure how long it takes from a route's change to serving it, on the cluster that is up or else on
-    /// one of its own.
-    Measure(MeasureArgs),
     /// Run the components of a node, or of the network between them.
     #[command(hide = true)]
     Supervise {
@@ -182,22 +179,6 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Leave a cluster up that was started for the suite.
-    #[arg(long)]
-    pub(crate) keep: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct MeasureArgs {
-    /// Numbers of routes to measure at, ascending.
-    #[arg(long, value_delimiter = ',', default_value = "1,3000,5000")]
-    pub(crate) routes: Vec<usize>,
-    /// Changes at each of them.
-    #[arg(long, default_value = "300")]
-    pub(crate) samples: usize,
-    /// Changes of other routes per second meanwhile.
-    #[arg(long, default_value = "0")]
-    pub(crate) churn: u32,
-    /// Leave a cluster up that was started for it.
     #[arg(long)]
     pub(crate) keep: bool,
 }

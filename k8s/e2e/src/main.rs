@@ -60,7 +60,6 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Down => cluster()?.down()?,
         Command::Test(args) => return test::run(&home, &cli.name, &args),
         Command::Conformance(args) => return conformance::run(&home, &cli.name, &args),
-        Command::Measure(args) => test::measure(&home, &cli.name, &args)?,
         Command::Supervise { place, inside } => {
             cluster::supervisor::run(&cluster()?, place, inside)?;
         }

@@ -46,6 +46,11 @@ pub(crate) fn growth(lines: &[Line<'_>], along: &str, up: &str) -> Result<String
     Chart::new(lines, Axis::Counts(along), false).draw(up)
 }
 
+/// How something goes along something else that is even, such as time; without a mark at each point.
+pub(crate) fn course(lines: &[Line<'_>], along: &str, up: &str, log: bool) -> Result<String> {
+    Chart::new(lines, Axis::Even(along), log).draw(up)
+}
+
 /// The horizontal axis.
 #[derive(Debug, Clone, Copy)]
 enum Axis<'a> {
@@ -53,12 +58,14 @@ enum Axis<'a> {
     Names(&'a [&'a str]),
     /// Counts on a log scale, and what they count.
     Counts(&'a str),
+    /// Numbers from zero on an even scale, and what they are.
+    Even(&'a str),
 }
 
 impl Axis<'_> {
     fn across(self, x: f64) -> f64 {
         match self {
-            Self::Names(_) => x,
+            Self::Names(_) | Self::Even(_) => x,
             Self::Counts(_) => x.max(1.0).log10(),
         }
     }
@@ -66,7 +73,7 @@ impl Axis<'_> {
     fn name(self, number: usize, x: f64) -> String {
         match self {
             Self::Names(names) => names.get(number).copied().unwrap_or_default().to_owned(),
-            Self::Counts(_) => format!("{x:.0}"),
+            Self::Counts(_) | Self::Even(_) => format!("{x:.0}"),
         }
     }
 }
@@ -83,6 +90,9 @@ impl<'a> Chart<'a> {
     fn new(lines: &'a [Line<'a>], axis: Axis<'a>, log: bool) -> Self {
         let points = || lines.iter().flat_map(|line| &line.points);
         let mut stops: Vec<f64> = points().map(|point| point.0).collect();
+        if let Axis::Even(_) = axis {
+            stops = Scale::of(stops.into_iter(), false).ticks();
+        }
         stops.sort_by(f64::total_cmp);
         stops.dedup();
         Self {
@@ -116,7 +126,7 @@ impl<'a> Chart<'a> {
             let name = self.axis.name(number, *stop);
             words(area, &name, (x, BOTTOM + 18), HPos::Center, SOFT, 13)?;
         }
-        if let Axis::Counts(along) = self.axis {
+        if let Axis::Counts(along) | Axis::Even(along) = self.axis {
             let middle = i32::midpoint(LEFT, RIGHT);
             words(area, along, (middle, BOTTOM + 40), HPos::Center, SOFT, 13)?;
         }
@@ -135,7 +145,8 @@ impl<'a> Chart<'a> {
             .iter()
             .map(|(x, y)| self.place(*x, *y))
             .collect();
-        for point in &points {
+        let has_marks = !matches!(self.axis, Axis::Even(_));
+        for point in points.iter().filter(|_| has_marks) {
             area.draw(&Circle::new(*point, 3, colour.filled()))
                 .map_err(wrong)?;
         }

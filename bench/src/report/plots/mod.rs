@@ -2,6 +2,7 @@
 
 mod bars;
 mod chart;
+mod histogram;
 mod scale;
 
 use anyhow::{Result, anyhow};
@@ -10,7 +11,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 pub(crate) use bars::{Bar, bars};
-pub(crate) use chart::{Line, growth, latency};
+pub(crate) use chart::{Line, course, growth, latency};
+pub(crate) use histogram::{Counted, histogram};
 
 use crate::peers::Role;
 
@@ -69,14 +71,19 @@ fn role_colour(role: Role) -> RGBColor {
 /// Fixed for each peer, so that it is the same on every plot.
 fn peer_colour(peer: &str) -> RGBColor {
     match peer {
-        "gateway-io-uring" => RGBColor(11, 110, 79),
-        "gateway-epoll" => RGBColor(102, 187, 106),
+        "gateway-io-uring" | "gateway" | "gateway controller" | "gateway p50" => {
+            RGBColor(11, 110, 79)
+        }
+        "gateway-epoll" | "gateway proxies" | "gateway longest" => RGBColor(102, 187, 106),
         "relay-epoll" => RGBColor(170, 178, 189),
         "relay-io-uring" => RGBColor(120, 130, 145),
         "haproxy-tcp" => RGBColor(141, 170, 214),
         "haproxy" => RGBColor(38, 84, 166),
         "nginx" => RGBColor(214, 122, 0),
-        "envoy" => RGBColor(150, 60, 160),
+        "envoy" | "envoy-gateway" | "envoy-gateway controller" | "envoy-gateway p50" => {
+            RGBColor(150, 60, 160)
+        }
+        "envoy-gateway proxies" | "envoy-gateway longest" => RGBColor(206, 147, 216),
         _ => RGBColor(190, 50, 50),
     }
 }

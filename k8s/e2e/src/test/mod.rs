@@ -26,12 +26,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::args::{MeasureArgs, TestArgs};
+use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::say;
-use control_plane::{
-    bad_input, features, inference, kinds, life, live_traffic, long, propagation, tenancy,
-};
+use control_plane::{bad_input, features, inference, kinds, life, live_traffic, long, tenancy};
 use runner::{Ours, Runner};
 use scope::{Images, Scope};
 
@@ -173,29 +171,6 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
-}
-
-/// Measures how long changes of routes take to serve.
-pub(crate) fn measure(home: &Home, name: &str, args: &MeasureArgs) -> Result<()> {
-    let plan = propagation::Plan {
-        routes: args.routes.clone(),
-        samples: args.samples,
-        churn: args.churn,
-    };
-    let ours = Ours {
-        home,
-        name,
-        keep: args.keep,
-        with_controller: true,
-        with_picker: false,
-    };
-    ours.run(|runner| {
-        runner.in_namespace(true, async |scope| {
-            let measured = propagation::measure(scope, &plan).await;
-            measured.and(scope.close().await)
-        })?;
-        runner.remove_control_plane()
     })
 }
 

@@ -2,8 +2,9 @@
 //!
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays. The tests
 //! are grouped by subject: `life` and `kinds` (what becomes of each kind of object that changes or goes),
-//! `features` (what users use and no conformance suite tests), `live_traffic` (what clients notice of failures and changes), `tenancy` (proxies that are not what they
-//! say), `bad_input`; `long` are those that take minutes. `propagation` measures.
+//! `features` (what users use and no conformance suite tests), `live_traffic` (what clients notice of
+//! failures and changes), `tenancy` (proxies that are not what they say), `bad_input`; `long` are those that
+//! take minutes.
 
 pub(super) mod bad_input;
 pub(super) mod features;
@@ -12,7 +13,6 @@ pub(super) mod kinds;
 pub(super) mod life;
 pub(super) mod live_traffic;
 pub(super) mod long;
-pub(super) mod propagation;
 mod proxy;
 mod site;
 pub(super) mod tenancy;

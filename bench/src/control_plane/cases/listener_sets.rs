@@ -1,0 +1,205 @@
+//! Many ListenerSets, each with an HTTPS listener for a host of its own, routes and a Service: what they cost,
+//! how long a change of one route takes, and how long a controller that starts takes to serve a change.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use kube::api::DeleteParams;
+use rustls::pki_types::ServerName;
+use serde_json::Value;
+
+use super::route_scale::at_rest;
+use super::settled::settled;
+use crate::control_plane::Context;
+use crate::control_plane::http::Tls;
+use crate::control_plane::meter::Meter;
+use crate::control_plane::objects::{
+    Parent, Route, address, certificate, listener_set, service, slice,
+};
+use crate::control_plane::peer::uids;
+use crate::control_plane::prober::Prober;
+use crate::control_plane::record::{Measured, Propagation, millis};
+use crate::control_plane::site::Site;
+use crate::control_plane::usage::processes;
+use crate::stats::count;
+use crate::tls::Certificate;
+
+/// Changes that are waited for.
+const CHANGES: usize = 100;
+
+/// How long a controller may take to end and to start.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
+    let site = Site::open(context).await?;
+    let sets = Sets::plan(context, &site).await?;
+    let client = sets.certificate.client(false)?;
+    let meter = Meter::start(context).await?;
+    let cluster = context.cluster;
+    cluster.create_all(sets.secrets()?).await?;
+    cluster.create_all(sets.objects(context)).await?;
+    let created = Instant::now();
+    let probe = async |set: usize, path: &str| -> Result<Prober> {
+        let host = Sets::host(set);
+        let tls: Tls = (ServerName::try_from(host.clone())?, Arc::clone(&client));
+        let address = std::net::SocketAddr::new(site.address.ip(), 443);
+        let prober = Prober::new(address, Some(tls))?;
+        Ok(prober.until_served(&host, path).await?.0)
+    };
+    probe(sets.count - 1, "/0/state-0").await?;
+    let served = created.elapsed();
+    settled(context).await?;
+    let mut measured = meter.stop().await?;
+    measured.figure("ListenerSets", count(sets.count), "");
+    measured.figure("routes", count(sets.count * sets.routes), "");
+    measured.figure(
+        "last one serves after its creation",
+        served.as_secs_f64(),
+        "s",
+    );
+    at_rest(context, &mut measured).await?;
+
+    let began = Instant::now();
+    for number in 1..=CHANGES {
+        let set = number * 7_919 % sets.count;
+        // The connection is there before the change.
+        let prober = probe(set, &format!("/1/state-{}", sets.state_before(number, set))).await?;
+        let asking = prober.ask(Sets::host(set), format!("/1/state-{number}"));
+        cluster.patch(&sets.route(set, 1, number)).await?;
+        let written = Instant::now();
+        let (_, outcome) = asking.end().await?;
+        measured.changes.push(Propagation {
+            at: (written - began).as_secs_f64(),
+            took: millis(outcome.served.saturating_duration_since(written)),
+        });
+        for (error, times) in outcome.errors {
+            *measured.errors.entry(error).or_insert(0) += times;
+        }
+    }
+    measured.figure_changes();
+    measured.figure("errors", measured.error_count(), "");
+    let prober = probe(0, "/0/state-0").await?;
+    let cold = cold_start(context, &sets, prober).await?;
+    measured.figure(
+        "cold start of the controller to a change that serves",
+        cold,
+        "s",
+    );
+    Ok(measured)
+}
+
+/// Ends the controller, changes a route, and returns how long the next controller takes from its start to
+/// serve that.
+async fn cold_start(context: &Context<'_>, sets: &Sets, prober: Prober) -> Result<f64> {
+    let (cluster, peer) = (context.cluster, context.peer);
+    let before = peer.controllers(cluster).await?;
+    let pods = cluster.api("v1", "Pod", Some(&peer.namespace));
+    for pod in &before {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        pods.delete(name, &DeleteParams::default().grace_period(0))
+            .await?;
+    }
+    cluster.patch(&sets.route(0, 0, 1)).await?;
+    let asking = prober.ask(Sets::host(0), "/0/state-1".to_owned());
+    let before = uids(&before);
+    let started = cluster
+        .until("the controller to start", PATIENCE, async || {
+            let mut pods = uids(&peer.controllers(cluster).await?);
+            pods.retain(|pod| !before.contains(pod));
+            Ok((!processes(&pods).is_empty()).then(Instant::now))
+        })
+        .await?;
+    let (_, outcome) = asking.end().await?;
+    peer.ready(cluster).await?;
+    let took = outcome.served.saturating_duration_since(started);
+    Ok(took.as_secs_f64())
+}
+
+/// The ListenerSets and what hangs on them.
+struct Sets {
+    namespaces: Vec<String>,
+    count: usize,
+    /// Routes of each set.
+    routes: usize,
+    gateway: Parent,
+    certificate: Certificate,
+    _folder: tempfile::TempDir,
+}
+
+impl Sets {
+    async fn plan(context: &Context<'_>, site: &Site) -> Result<Self> {
+        let mut namespaces = Vec::new();
+        for _ in 0..context.sizes.namespaces {
+            namespaces.push(context.cluster.namespace("bench-sets").await?);
+        }
+        let folder = tempfile::tempdir()?;
+        Ok(Self {
+            count: namespaces.len() * context.sizes.sets,
+            namespaces,
+            routes: context.sizes.routes_per_set,
+            gateway: site.parent.clone(),
+            certificate: Certificate::generate_for("*.sets.example.com", folder.path())?,
+            _folder: folder,
+        })
+    }
+
+    fn host(set: usize) -> String {
+        format!("set-{set}.sets.example.com")
+    }
+
+    fn namespace(&self, set: usize) -> &str {
+        let number = set % self.namespaces.len().max(1);
+        self.namespaces.get(number).map_or("", String::as_str)
+    }
+
+    /// The certificate, in each namespace.
+    fn secrets(&self) -> Result<Vec<Value>> {
+        let chain = std::fs::read_to_string(&self.certificate.chain)?;
+        let key = std::fs::read_to_string(&self.certificate.key)?;
+        let secret = |namespace: &String| certificate(namespace, &chain, &key);
+        Ok(self.namespaces.iter().map(secret).collect())
+    }
+
+    fn objects(&self, context: &Context<'_>) -> impl Iterator<Item = Value> {
+        let backend = context.backend;
+        (0..self.count).flat_map(move |set| {
+            let (namespace, name) = (self.namespace(set), format!("set-{set}"));
+            let endpoints = [address(backend.range, set)];
+            let mut objects = vec![
+                listener_set(namespace, &name, &Self::host(set), &self.gateway),
+                service(namespace, &name),
+                slice(namespace, &name, 0, &endpoints, backend.port),
+            ];
+            objects.extend((0..self.routes).map(|route| self.route(set, route, 0)));
+            objects
+        })
+    }
+
+    /// One route of a set, in one of its states, which differ in a path.
+    fn route(&self, set: usize, route: usize, state: usize) -> Value {
+        let (namespace, name) = (self.namespace(set), format!("set-{set}"));
+        let parent = Parent {
+            kind: "ListenerSet",
+            namespace: namespace.to_owned(),
+            name: name.clone(),
+        };
+        let route = Route {
+            namespace,
+            name: &format!("{name}-{route}"),
+            parent: &parent,
+            host: &Self::host(set),
+            path: &format!("/{route}/state-{state}"),
+            service: &name,
+        };
+        route.object()
+    }
+
+    /// The state that a change finds: of the change before that fell on the same set, or the first.
+    fn state_before(&self, number: usize, set: usize) -> usize {
+        (1..number)
+            .rev()
+            .find(|earlier| earlier * 7_919 % self.count == set)
+            .unwrap_or(0)
+    }
+}

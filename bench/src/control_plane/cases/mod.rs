@@ -1,0 +1,34 @@
+//! The cases: each makes a site, changes it, and says what came of it.
+
+mod attached_routes;
+mod endpoints;
+mod listener_sets;
+mod probe;
+mod reconnect;
+mod route_change;
+mod route_scale;
+mod settled;
+
+use anyhow::Result;
+
+use super::Context;
+use super::args::Case;
+use super::record::Measured;
+
+/// What is done, by name.
+pub(crate) type Done = Vec<(String, Measured)>;
+
+/// Runs a case. What is measured before it fails is in `done` nevertheless.
+pub(crate) async fn run(context: &Context<'_>, case: Case, done: &mut Done) -> Result<()> {
+    let measured = match case {
+        Case::AttachedRoutes => attached_routes::run(context).await?,
+        Case::Probe => probe::run(context).await?,
+        Case::RouteChange => route_change::run(context).await?,
+        Case::RouteScale => return route_scale::run(context, done).await,
+        Case::ListenerSets => listener_sets::run(context).await?,
+        Case::Reconnect => reconnect::run(context).await?,
+        Case::Endpoints => endpoints::run(context).await?,
+    };
+    done.push((case.to_string(), measured));
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! How long a new route takes to serve: routes are created one after the other, and each is asked for every
+//! millisecond from before its write until it answers 200. Until then it may answer 404 and nothing else.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::Result;
+use kube::ResourceExt as _;
+
+use crate::control_plane::Context;
+use crate::control_plane::cluster::Cluster;
+use crate::control_plane::meter::Meter;
+use crate::control_plane::prober::Prober;
+use crate::control_plane::record::{Measured, Propagation, millis, quantile};
+use crate::control_plane::site::Site;
+use crate::stats::count;
+
+pub(super) async fn run(context: &Context<'_>) -> Result<Measured> {
+    let site = Site::open(context).await?;
+    let meter = Meter::start(context).await?;
+    let probed = probe(context, &site, &meter, context.sizes.probes).await?;
+    let mut measured = meter.stop().await?;
+    probed.tell(&mut measured);
+    Ok(measured)
+}
+
+/// What came of some probes.
+#[derive(Default)]
+pub(super) struct Probed {
+    measured: Measured,
+    /// Milliseconds that each write took.
+    writes: Vec<f64>,
+    /// Milliseconds from each answer to the event of a watch: what no implementation can beat.
+    floor: Vec<f64>,
+    /// The most that a question of each was late.
+    late: Vec<f64>,
+}
+
+/// Probes so many routes, which stay.
+pub(super) async fn probe(
+    context: &Context<'_>,
+    site: &Site,
+    meter: &Meter<'_>,
+    routes: usize,
+) -> Result<Probed> {
+    let seen = Rc::new(RefCell::new(HashMap::new()));
+    let by_watch = Rc::clone(&seen);
+    let api = context.cluster.api(
+        "gateway.networking.k8s.io/v1",
+        "HTTPRoute",
+        Some(&site.namespace),
+    );
+    let _watch = Cluster::follow(api, move |route| {
+        let mut seen = by_watch.borrow_mut();
+        seen.entry(route.name_any()).or_insert_with(Instant::now);
+    });
+    let mut probed = Probed::default();
+    let mut answered = Vec::with_capacity(routes);
+    let mut prober = Prober::new(site.address, None)?;
+    for number in 0..routes {
+        let name = format!("probe-{number}");
+        // Another one in each namespace: none that has served before.
+        let host = format!("{name}.{}.example.com", site.namespace);
+        let path = format!("/{number}");
+        let route = site.route(&name, &host, &path).with_broken_rest();
+        let asking = prober.ask(host, path);
+        let began = Instant::now();
+        context.cluster.create(&route).await?;
+        let written = Instant::now();
+        let (same, outcome) = asking.end().await?;
+        prober = same;
+        probed.writes.push(millis(written - began));
+        probed.late.push(millis(outcome.late));
+        probed.measured.changes.push(Propagation {
+            at: meter.at(written),
+            took: millis(outcome.served.saturating_duration_since(written)),
+        });
+        for (error, times) in outcome.errors {
+            *probed.measured.errors.entry(error).or_insert(0) += times;
+        }
+        answered.push((name, written));
+    }
+    let seen = seen.borrow();
+    let floor = answered.iter().filter_map(|(name, written)| {
+        let event = seen.get(name)?;
+        Some(millis(event.saturating_duration_since(*written)))
+    });
+    probed.floor = floor.collect();
+    Ok(probed)
+}
+
+impl Probed {
+    /// Adds what came of it to what it cost.
+    pub(super) fn tell(self, measured: &mut Measured) {
+        measured.changes = self.measured.changes;
+        measured.errors = self.measured.errors;
+        measured.figure_changes();
+        measured.figure("errors", measured.error_count(), "");
+        // Unlike times, these hardly depend on what else the machine does.
+        let each = count(measured.changes.len()) / 1e3;
+        let of_controller = measured.controller.cpu / each;
+        measured.figure("CPU of the controller per route", of_controller, "ms");
+        let of_proxies = measured.proxies.cpu / each;
+        measured.figure("CPU of the proxies per route", of_proxies, "ms");
+        for (name, mut values) in [
+            ("watch event", self.floor),
+            ("write", self.writes),
+            ("prober late by", self.late),
+        ] {
+            values.sort_by(f64::total_cmp);
+            measured.figure(&format!("{name}, p50"), quantile(&values, 0.5), "ms");
+            measured.figure(&format!("{name}, p99"), quantile(&values, 0.99), "ms");
+        }
+    }
+}

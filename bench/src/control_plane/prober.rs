@@ -1,0 +1,104 @@
+//! Asks once a millisecond until a route serves, on a thread of its own, so that nothing else that the bench
+//! does delays a question.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use hyper::StatusCode;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::http::{Client, Tls};
+
+/// Between the beginnings of two questions.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// How long a route may take to serve.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// Who asks, with its connection.
+pub(crate) struct Prober {
+    client: Client,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// When the first 200 was there.
+    pub(crate) served: Instant,
+    /// Answers other than 404 and 200 by status, and what failed.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// The most that a question was late, because other work had the processors.
+    pub(crate) late: Duration,
+}
+
+/// Questions that are being asked.
+pub(crate) struct Asking(JoinHandle<(Client, Result<Outcome>)>);
+
+impl Prober {
+    pub(crate) fn new(address: SocketAddr, tls: Option<Tls>) -> Result<Self> {
+        let client = Client::new(address, tls)?;
+        Ok(Self { client })
+    }
+
+    /// Begins to ask.
+    pub(crate) fn ask(self, host: String, path: String) -> Asking {
+        let mut client = self.client;
+        Asking(spawn_blocking(move || {
+            let outcome = until_served(&mut client, &host, &path);
+            (client, outcome)
+        }))
+    }
+
+    /// Asks until the route serves.
+    pub(crate) async fn until_served(self, host: &str, path: &str) -> Result<(Self, Outcome)> {
+        self.ask(host.to_owned(), path.to_owned()).end().await
+    }
+}
+
+impl Asking {
+    /// Waits for the end.
+    pub(crate) async fn end(self) -> Result<(Prober, Outcome)> {
+        let (client, outcome) = self.0.await.context("the prober panicked")?;
+        Ok((Prober { client }, outcome?))
+    }
+}
+
+fn until_served(client: &mut Client, host: &str, path: &str) -> Result<Outcome> {
+    let began = Instant::now();
+    let mut due = began;
+    let mut late = Duration::ZERO;
+    let mut errors = BTreeMap::new();
+    loop {
+        let error = match client.get(host, path) {
+            Ok(answer) if answer.status == StatusCode::OK => {
+                let served = Instant::now();
+                return Ok(Outcome {
+                    served,
+                    errors,
+                    late,
+                });
+            }
+            Ok(answer) if answer.status == StatusCode::NOT_FOUND => None,
+            Ok(answer) => Some(answer.status.as_u16().to_string()),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        if let Some(error) = error {
+            *errors.entry(error).or_insert(0) += 1;
+        }
+        if began.elapsed() > PATIENCE {
+            bail!("{host}{path} does not serve; last came {errors:?} or 404");
+        }
+        due += PERIOD;
+        match due.checked_duration_since(Instant::now()) {
+            Some(rest) => {
+                thread::sleep(rest);
+                late = late.max(due.elapsed());
+            }
+            // The answer took longer than that.
+            None => due = Instant::now(),
+        }
+    }
+}
