@@ -104,6 +104,17 @@ pub struct RunArgs {
     )]
     pub inference_extension: bool,
 
+    /// Whether to read XBackends of the experimental channel of Gateway API
+    #[arg(
+        long,
+        env = "CONTROLLER_X_BACKEND",
+        default_value_t = false,
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    pub x_backend: bool,
+
     /// Image of the proxies, where GatewayParameters name no other
     #[arg(long, env = "CONTROLLER_PROXY_IMAGE", default_value = "gateway:latest")]
     pub proxy_image: String,

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn ready_once_all_is_synced_and_published() {
-        let kinds = Kinds::new(false);
+        let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
         let outputs = Arc::new(Outputs::default());
         let handler = handler(readiness.clone(), Arc::clone(&outputs));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_named_with_its_error() {
-        let kinds = Kinds::new(false);
+        let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
         let id = kinds.ids().next().expect("a kind");
         readiness.fail(id, "403 forbidden");

@@ -18,7 +18,7 @@ use controller::server::{self, Answer, Handler};
 use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
-use controller::watch::{Kinds, Readiness, Supervisor};
+use controller::watch::{Extension, Kinds, Readiness, Supervisor};
 use controller::{gateway_class, health, log, xds};
 use http::StatusCode;
 use jiff::Timestamp;
@@ -117,7 +117,13 @@ async fn start_reading(context: &Context, tasks: &mut JoinSet<()>) -> Result<()>
         metrics,
         ..
     } = context;
-    let kinds = Kinds::new(args.inference_extension);
+    let wanted = [
+        (args.inference_extension, Extension::Inference),
+        (args.x_backend, Extension::XBackend),
+    ];
+    let wanted = wanted.into_iter().filter(|(is_wanted, _)| *is_wanted);
+    let extensions: Vec<_> = wanted.map(|(_, extension)| extension).collect();
+    let kinds = Kinds::new(&extensions);
     let readiness = Readiness::new(kinds.clone());
     let probes = health::handler(readiness.clone(), Arc::clone(outputs));
     let mut servers = vec![(args.health_address, probes, "--health-address")];

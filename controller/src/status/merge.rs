@@ -22,7 +22,7 @@ pub enum Wanted {
 pub enum Entries {
     /// `parents` of routes and InferencePools.
     Parents,
-    /// `ancestors` of policies.
+    /// `ancestors` of policies and XBackends.
     Ancestors,
 }
 

@@ -137,7 +137,7 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
 /// status was ours, it is for the next owner to replace.
 fn released(object: &ObjectRef) -> Option<Wanted> {
     let list = match &*object.kind {
-        "TrafficPolicy" | "BackendTLSPolicy" => Entries::Ancestors,
+        "TrafficPolicy" | "BackendTLSPolicy" | "XBackend" => Entries::Ancestors,
         "InferencePool" => Entries::Parents,
         kind if kind.ends_with("Route") => Entries::Parents,
         _ => return None,

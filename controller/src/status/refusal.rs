@@ -26,7 +26,8 @@ pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
         "Backend" | "TrafficPolicy" => api::OWN_GROUP,
         "Service" | "Pod" => "",
         "EndpointSlice" => "discovery.k8s.io",
-        "InferencePool" => "inference.networking.k8s.io",
+        "InferencePool" => api::INFERENCE_GROUP,
+        "XBackend" => api::EXPERIMENTAL_GROUP,
         _ => api::GATEWAY_GROUP,
     };
     Some(ObjectRef {

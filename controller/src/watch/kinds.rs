@@ -31,6 +31,16 @@ pub(crate) struct WatchedKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KindId(usize);
 
+/// Kinds that are read where somebody asks for that, since they select pods: reading all pods of a
+/// cluster costs memory, and a right that others do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extension {
+    /// InferencePools of the Gateway API Inference Extension.
+    Inference,
+    /// XBackends of the experimental channel of Gateway API.
+    XBackend,
+}
+
 /// What it means that the objects of a kind may not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
@@ -60,11 +70,15 @@ pub(crate) enum Reading {
 pub struct Kinds(Arc<[Arc<WatchedKind>]>);
 
 impl Kinds {
-    /// All kinds; those of the Inference Extension, and the pods that it selects, where that is
-    /// enabled.
+    /// All kinds; those that are asked for, and the pods that these select, where they are.
     #[must_use]
-    pub fn new(inference_extension: bool) -> Self {
-        let is_wanted = |kind: &str| inference_extension || !INFERENCE_KINDS.contains(&kind);
+    pub fn new(extensions: &[Extension]) -> Self {
+        let is_wanted = |kind: &str| match kind {
+            "InferencePool" => extensions.contains(&Extension::Inference),
+            "XBackend" => extensions.contains(&Extension::XBackend),
+            POD => !extensions.is_empty(),
+            _ => true,
+        };
         let objects = admit::kinds().filter(|kind| is_wanted(kind.kind));
         let objects = objects.map(|kind| WatchedKind {
             id: KindId(0),
@@ -173,7 +187,6 @@ impl WatchedKind {
 
 pub(super) const NAMESPACE: &str = "Namespace";
 const POD: &str = "Pod";
-const INFERENCE_KINDS: [&str; 2] = ["InferencePool", POD];
 const DEFINITION: &str = "CustomResourceDefinition";
 
 fn need(group: &str, kind: &str) -> Need {

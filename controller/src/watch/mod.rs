@@ -21,6 +21,6 @@ mod supervisor;
 pub use change::{Change, Content, What};
 pub use class::{Class, ClassParameters};
 pub(crate) use kinds::Reading;
-pub use kinds::{KindId, Kinds};
+pub use kinds::{Extension, KindId, Kinds};
 pub use readiness::{Readiness, State};
 pub use supervisor::Supervisor;

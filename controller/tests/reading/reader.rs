@@ -35,7 +35,7 @@ impl Reader {
     pub(crate) fn start(cluster: &Cluster, selectors: &str) -> Self {
         let selectors: Selectors = selectors.parse().expect("selectors");
         let (outputs, metrics) = (Arc::<Outputs>::default(), Metrics::default());
-        let kinds = Kinds::new(false);
+        let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
         let (sender, changes) = mpsc::channel(64);
         let client = cluster.client();

@@ -186,7 +186,9 @@ store! {
     endpoint_slices: EndpointSlice,
     /// InferencePools.
     inference_pools: InferencePool,
-    /// Pods, of which those of InferencePools matter.
+    /// XBackends.
+    x_backends: XBackend,
+    /// Pods, of which those of InferencePools and XBackends matter.
     pods: Pod,
     /// Secrets.
     secrets: Secret,

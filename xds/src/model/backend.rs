@@ -1,4 +1,4 @@
-//! A backend outside of Kubernetes' services, and the pods of an inference pool.
+//! A backend outside of Kubernetes' services, and pods that are selected without one.
 
 use std::net::IpAddr;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{BackendKey, BackendTls, Health, Hostname};
 
-/// A `Backend` or InferencePool object.
+/// A `Backend`, InferencePool or XBackend object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Backend {
     /// Its key.
@@ -41,11 +41,11 @@ pub enum Hosts {
         /// Its path.
         path: PathBuf,
     },
-    /// The pods of an inference pool.
+    /// The pods of an InferencePool or XBackend.
     Pool(Pool),
 }
 
-/// The pods of an inference pool.
+/// The pods of an InferencePool or XBackend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     /// Ports of pods; there may be none.

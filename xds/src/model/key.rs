@@ -206,6 +206,12 @@ impl BackendKey {
     pub fn of_pool(object: &ObjectName) -> Self {
         Self(format!("InferencePool/{object}").into())
     }
+
+    /// The XBackend object of this name.
+    #[must_use]
+    pub fn of_x_backend(object: &ObjectName) -> Self {
+        Self(format!("XBackend/{object}").into())
+    }
 }
 
 impl ServiceKey {

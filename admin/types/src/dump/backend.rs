@@ -12,7 +12,7 @@ use crate::text::of_duration;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
-    /// `Backend/namespace/name`, or `InferencePool/namespace/name`.
+    /// `Backend/namespace/name`; `InferencePool` or `XBackend` in its place.
     pub key: String,
     /// Application protocol, such as `HTTP`.
     pub protocol: String,

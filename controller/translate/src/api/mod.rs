@@ -29,6 +29,7 @@ mod selector;
 mod service;
 mod traffic_policy;
 mod trust_bundle;
+mod x_backend;
 
 pub use authorization::{AuthorizationRuleSpec, AuthorizationSpec};
 pub use backend::{
@@ -94,11 +95,17 @@ pub use traffic_policy::{
     RetryBudgetSpec, TrafficPolicy, TrafficPolicySpec,
 };
 pub use trust_bundle::{ClusterTrustBundle, ClusterTrustBundleSpec};
+pub use x_backend::{
+    ExternalHostname, XBackend, XBackendPort, XBackendProtocol, XBackendSpec, XBackendTls,
+    XBackendTlsMode, XBackendType,
+};
 
 /// The group of Gateway API.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 /// The group of the Gateway API Inference Extension.
 pub const INFERENCE_GROUP: &str = "inference.networking.k8s.io";
+/// The group of experimental kinds of Gateway API.
+pub const EXPERIMENTAL_GROUP: &str = "gateway.networking.x-k8s.io";
 /// The group of our own kinds.
 pub const OWN_GROUP: &str = "gateway-system.io";
 

@@ -42,6 +42,7 @@ resources! {
     Service: "", "v1", "Service";
     Pod: "", "v1", "Pod";
     InferencePool: super::INFERENCE_GROUP, "v1", "InferencePool";
+    XBackend: super::EXPERIMENTAL_GROUP, "v1alpha1", "XBackend";
     EndpointSlice: "discovery.k8s.io", "v1", "EndpointSlice";
     Secret: "", "v1", "Secret";
     ConfigMap: "", "v1", "ConfigMap";

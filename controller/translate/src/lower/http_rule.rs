@@ -29,7 +29,10 @@ fn carry_out(site: &Site<'_>, spec: &HttpRouteRule, notes: &mut Notes) -> Option
     let timeouts = spec.timeouts.as_ref().map(|it| timeouts(it, notes));
     let retry = spec.retry.as_ref().map(|it| retry(it, notes));
     let session = spec.session_persistence.as_ref();
-    let session = session.and_then(|it| notes.keep(session::lower(it, site.route, site.index)));
+    let session = match session {
+        Some(it) => notes.keep(session::lower(it, site.route, site.index)),
+        None => rule_backends::session(&scope, &spec.backend_refs),
+    };
     Some(HttpRule {
         name: spec.name.clone(),
         protocol: RequestProtocol::Http,

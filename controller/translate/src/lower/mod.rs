@@ -21,3 +21,4 @@ pub(crate) mod rule;
 pub(crate) mod rule_backends;
 pub(crate) mod service;
 pub(crate) mod session;
+pub(crate) mod x_backend;

@@ -46,7 +46,9 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &InferencePo
         }
     });
     let pool = Pool {
-        members: members(reader, &name.namespace, spec),
+        members: members(reader, &name.namespace, &spec.selector.match_labels, || {
+            spec.target_ports.iter().map(|port| port.number)
+        }),
         picker,
     };
     let backend = Backend {
@@ -63,17 +65,20 @@ pub(crate) fn lower(reader: &Reader<'_>, name: &ObjectName, object: &InferencePo
 }
 
 /// Every port of every pod that is selected, in the order of the pods' names.
-fn members(reader: &Reader<'_>, namespace: &str, spec: &api::InferencePoolSpec) -> Vec<Member> {
-    let wanted = &spec.selector.match_labels;
+pub(super) fn members<P: Iterator<Item = NonZeroU16>>(
+    reader: &Reader<'_>,
+    namespace: &str,
+    wanted: &BTreeMap<String, String>,
+    ports: impl Fn() -> P,
+) -> Vec<Member> {
     let pods = reader.pods(namespace, wanted);
     let selected = pods.filter(|pod| is_selected(pod, wanted));
     let members = selected.flat_map(|pod| {
         let address = pod.status.pod_ip.filter(|_| !is_over(pod));
-        let ports = spec.target_ports.iter();
-        ports.filter_map(move |port| {
+        ports().filter_map(move |port| {
             Some(Member {
                 address: address?,
-                port: port.number,
+                port,
                 health: health(pod),
             })
         })

@@ -1,10 +1,10 @@
 //! The backends of a rule of HTTP or gRPC, with their filters.
 
-use xds::model::RouteBackend;
+use xds::model::{ObjectName, RouteBackend, SessionPersistence};
 
-use super::filters;
 use super::rule::Notes;
-use crate::api::HttpBackendRef;
+use super::{filters, x_backend};
+use crate::api::{HttpBackendRef, Resource as _, XBackend};
 
 /// Where the requests of a rule go.
 pub(crate) fn lower(
@@ -25,4 +25,22 @@ pub(crate) fn lower(
         }
     });
     backends.collect()
+}
+
+/// The session persistence that a rule has by its backend: an XBackend that is the only one. Whether it
+/// is valid, the XBackend tells.
+pub(crate) fn session(
+    scope: &filters::Scope<'_>,
+    specs: &[HttpBackendRef],
+) -> Option<SessionPersistence> {
+    let [spec] = specs else {
+        return None;
+    };
+    if (&*spec.group, &*spec.kind) != (XBackend::GROUP, XBackend::KIND) {
+        return None;
+    }
+    let namespace = spec.namespace.as_deref().unwrap_or(scope.from.namespace);
+    let name = ObjectName::new(namespace, &spec.name);
+    let object = scope.reader.object::<XBackend>(&name)?;
+    x_backend::session(&name, &object.spec)?.ok()
 }

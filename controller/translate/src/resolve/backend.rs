@@ -8,7 +8,8 @@ use xds::model::{
 };
 
 use super::app_protocol::no_http;
-use crate::api::{self, BackendReference, InferencePool, Resource, TransportProtocol};
+use crate::api::{self, BackendReference, InferencePool, Resource, TransportProtocol, XBackend};
+use crate::lower::x_backend::protocol_of;
 use crate::problem::Problem;
 use crate::reader::{Reader, Referent};
 use crate::reason::Reason;
@@ -83,6 +84,7 @@ impl Reader<'_> {
                     BackendKind::Service => self.service_port(&name, reference.port, from.carries),
                     BackendKind::Backend => self.backend_target(&name, from),
                     BackendKind::Pool => self.pool_target(&name),
+                    BackendKind::XBackend => self.x_backend_target(&name, from),
                 }
             });
         match followed {
@@ -188,12 +190,36 @@ impl Reader<'_> {
         let message = format!("InferencePool {name} does not exist: create it{watched}");
         Err(Problem::new(Reason::BackendNotFound, "", message))
     }
+
+    /// A port of the reference means nothing here either.
+    fn x_backend_target(&self, name: &ObjectName, from: Referrer<'_>) -> Result<Target, Problem> {
+        let Some(object) = self.object::<XBackend>(name) else {
+            let watched = if self.is_machine() {
+                ""
+            } else {
+                ", and set `xBackend.enabled` in the chart unless it is"
+            };
+            let message = format!("XBackend {name} does not exist: create it{watched}");
+            return Err(Problem::new(Reason::BackendNotFound, "", message));
+        };
+        if from.carries.is_http() && protocol_of(object) == BackendProtocol::Tcp {
+            let message = format!(
+                "XBackend {name} has protocol TCP: {} cannot use it",
+                from.kind
+            );
+            return Err(Problem::new(Reason::UnsupportedProtocol, "", message));
+        }
+        Ok(Target::Backend(BackendKey::of_x_backend(name)))
+    }
 }
 
 fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<BackendKind, Problem> {
     match (to.group, to.kind) {
         (InferencePool::GROUP, InferencePool::KIND) if from.carries.is_http() => {
             Ok(BackendKind::Pool)
+        }
+        (XBackend::GROUP, XBackend::KIND) if from.carries != Carries::Datagrams => {
+            Ok(BackendKind::XBackend)
         }
         (api::Service::GROUP, api::Service::KIND) => Ok(BackendKind::Service),
         (api::Backend::GROUP, api::Backend::KIND) => Ok(BackendKind::Backend),
@@ -211,6 +237,7 @@ enum BackendKind {
     Service,
     Backend,
     Pool,
+    XBackend,
 }
 
 fn invalid(reason: Reason) -> InvalidBackend {

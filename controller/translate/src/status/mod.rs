@@ -54,6 +54,9 @@ pub struct Statuses {
     /// Of our backends.
     #[serde(serialize_with = "by_text")]
     pub backends: BTreeMap<ObjectName, BackendStatus>,
+    /// Of XBackends, which tell of Gateways as policies do.
+    #[serde(serialize_with = "by_text", skip_serializing_if = "BTreeMap::is_empty")]
+    pub x_backends: BTreeMap<ObjectName, PolicyStatus>,
     /// Of our traffic policies.
     #[serde(serialize_with = "by_text")]
     pub traffic_policies: BTreeMap<ObjectName, PolicyStatus>,

@@ -20,7 +20,7 @@ pub enum Status {
     Route(RouteStatus),
     /// Of a `Backend`.
     Backend(BackendStatus),
-    /// Of a `TrafficPolicy` or BackendTLSPolicy.
+    /// Of a `TrafficPolicy`, a BackendTLSPolicy or an XBackend.
     Policy(PolicyStatus),
 }
 
@@ -41,6 +41,10 @@ impl Statuses {
             let status = Status::Backend(status.clone());
             (ObjectRef::of::<api::Backend>(name), status)
         });
+        let x_backends = self.x_backends.iter().map(|(name, status)| {
+            let status = Status::Policy(status.clone());
+            (ObjectRef::of::<api::XBackend>(name), status)
+        });
         let policies = self.traffic_policies.iter().map(|(name, status)| {
             let status = Status::Policy(status.clone());
             (ObjectRef::of::<api::TrafficPolicy>(name), status)
@@ -49,7 +53,7 @@ impl Statuses {
             let status = Status::Policy(status.clone());
             (ObjectRef::of::<api::BackendTlsPolicy>(name), status)
         });
-        let gateways = gateways.chain(sets).chain(routes);
+        let gateways = gateways.chain(sets).chain(routes).chain(x_backends);
         gateways.chain(backends).chain(policies).chain(backend_tls)
     }
 
@@ -72,6 +76,9 @@ impl Statuses {
             Some(Status::Policy(status)) if object.kind == api::TrafficPolicy::KIND => {
                 self.traffic_policies.insert(name.clone(), status);
             }
+            Some(Status::Policy(status)) if object.kind == api::XBackend::KIND => {
+                self.x_backends.insert(name.clone(), status);
+            }
             Some(Status::Policy(status)) => {
                 self.backend_tls_policies.insert(name.clone(), status);
             }
@@ -86,6 +93,7 @@ impl Statuses {
             api::Gateway::KIND => drop(self.gateways.remove(name)),
             api::ListenerSet::KIND => drop(self.listener_sets.remove(name)),
             api::Backend::KIND => drop(self.backends.remove(name)),
+            api::XBackend::KIND => drop(self.x_backends.remove(name)),
             api::TrafficPolicy::KIND => drop(self.traffic_policies.remove(name)),
             api::BackendTlsPolicy::KIND => drop(self.backend_tls_policies.remove(name)),
             _ => drop(self.routes.remove(object)),

@@ -7,7 +7,8 @@ use serde::Serialize;
 use xds::model::ObjectName;
 
 use super::{Condition, ConditionType as Type, Conditions, Reason};
-use crate::api::PolicyTargetReference;
+use crate::api::{Gateway, PolicyTargetReference, Resource as _};
+use crate::lower::x_backend::LoweredXBackend;
 use crate::problem::Problem;
 
 /// The status of a policy: our entries of it.
@@ -88,6 +89,38 @@ impl PolicyStatus {
             },
             controller_name: controller_name.to_owned(),
             conditions: conditions(generation, refs, target),
+        });
+        Self {
+            ancestors: ancestors.collect(),
+        }
+    }
+}
+
+impl PolicyStatus {
+    /// Of an XBackend of this generation that these Gateways send something to.
+    pub(crate) fn of_x_backend(
+        generation: i64,
+        backend: &LoweredXBackend,
+        gateways: &[ObjectName],
+        controller_name: &str,
+    ) -> Self {
+        let conditions = Conditions::of(generation);
+        let conditions = match &*backend.refusals {
+            [] => conditions.happy(Type::Accepted, Reason::Accepted, "the backend is valid"),
+            refusals => conditions.unhappy(Type::Accepted, refusals),
+        };
+        let expired = &backend.expiries.expired;
+        let conditions = conditions.unhappy(Type::CertificateExpired, expired).done();
+        let ancestors = gateways.iter().map(|gateway| PolicyAncestorStatus {
+            ancestor_ref: AncestorReference {
+                group: Gateway::GROUP.to_owned(),
+                kind: Gateway::KIND.to_owned(),
+                namespace: gateway.namespace.to_string(),
+                name: gateway.name.to_string(),
+                section_name: None,
+            },
+            controller_name: controller_name.to_owned(),
+            conditions: conditions.clone(),
         });
         Self {
             ancestors: ancestors.collect(),

@@ -85,7 +85,10 @@ impl Statuses {
         let backend_tls = backend_tls.flat_map(|(name, status)| {
             of_policy(&ObjectRef::of::<api::BackendTlsPolicy>(name), status)
         });
-        let policies = policies.chain(backend_tls);
+        let x_backends = self.x_backends.iter();
+        let x_backends = x_backends
+            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<api::XBackend>(name), status));
+        let policies = policies.chain(backend_tls).chain(x_backends);
         let gateways = gateways.chain(sets);
         gateways.chain(routes).chain(backends).chain(policies)
     }

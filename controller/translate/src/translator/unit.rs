@@ -15,7 +15,7 @@ use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, FrameUnit, GatewayStatusUnit, GatewayUnit,
     ListenersUnit, PolicyUnit, PoolUnit, RivalsUnit, RouteUnit, ServiceUnit, SetStatusUnit,
-    SocketUnit, TargetUnit, TokensUnit,
+    SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
 use crate::reader::{Fact, Ground, Reader};
 use crate::status::Status;
@@ -276,6 +276,8 @@ units! {
     BackendUseUnit in backend_uses;
     /// An InferencePool that something is sent to.
     PoolUnit in pools;
+    /// An XBackend that something is sent to.
+    XBackendUnit in x_backends;
     /// A `TrafficPolicy` at its targets.
     EffectUnit in effects;
     /// The status of a BackendTLSPolicy.

@@ -52,7 +52,8 @@
   "CONTROLLER_PROXY_IMAGE_PULL_POLICY" (.Values.image.pullPolicy | default "IfNotPresent")
   "CONTROLLER_SERVICE" (include "gateway.fullname" .)
   "CONTROLLER_XDS_ADDRESS" (printf "[::]:%d" (int $ports.agwGrpc))
-  "CONTROLLER_XDS_MODE" .Values.controller.xds.mode -}}
+  "CONTROLLER_XDS_MODE" .Values.controller.xds.mode
+  "CONTROLLER_X_BACKEND" (toString .Values.xBackend.enabled) -}}
 {{- range $name, $value := $own }}
 - name: {{ $name | quote }}
   value: {{ $value | quote }}

@@ -31,6 +31,16 @@ fn inference_pools_are_read_only_where_they_are_enabled() {
 }
 
 #[test]
+fn x_backends_are_read_only_where_they_are_enabled() {
+    let Some(helm) = Helm::find() else { return };
+    let without = rules(&helm, "{}", "ClusterRole");
+    assert!(!names(&without, "resources").contains(&"xbackends"));
+    let with = rules(&helm, "{xBackend: {enabled: true}}", "ClusterRole");
+    let added = names(&with[without.len()..], "resources");
+    assert_eq!(added, ["xbackends", "xbackends/status", "pods"]);
+}
+
+#[test]
 fn nothing_is_granted_by_wildcard() {
     let Some(helm) = Helm::find() else { return };
     for kind in ["ClusterRole", "Role"] {

@@ -19,6 +19,7 @@ mod reference;
 mod reference_grant;
 mod route_rules;
 mod session;
+mod x_backend;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +34,7 @@ use super::typed;
 use crate::api::{
     Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute,
     HttpRoute, InferencePool, ListenerSet, Namespace, Pod, ReferenceGrant, Resource, Secret,
-    Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
+    Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute, XBackend,
 };
 use crate::store::Object;
 
@@ -168,7 +169,7 @@ fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
 }
 
 /// Every kind that is read.
-pub(crate) static KINDS: [Kind; 19] = [
+pub(crate) static KINDS: [Kind; 20] = [
     Kind::of::<Gateway>(),
     Kind::of::<HttpRoute>(),
     Kind::of::<GrpcRoute>(),
@@ -181,6 +182,7 @@ pub(crate) static KINDS: [Kind; 19] = [
     Kind::of::<Service>(),
     Kind::of::<EndpointSlice>(),
     Kind::of::<InferencePool>(),
+    Kind::of::<XBackend>(),
     Kind::of::<Pod>(),
     Kind::of::<Secret>(),
     Kind::of::<ConfigMap>(),

@@ -22,6 +22,7 @@ mod set_status;
 mod socket;
 mod target;
 mod tokens;
+mod x_backend;
 
 pub(crate) use attached::AttachedUnit;
 pub(crate) use backend::BackendUnit;
@@ -44,6 +45,7 @@ pub(crate) use set_status::SetStatusUnit;
 pub(crate) use socket::SocketUnit;
 pub(crate) use target::TargetUnit;
 pub(crate) use tokens::TokensUnit;
+pub(crate) use x_backend::XBackendUnit;
 
 use super::unit::AnyUnit;
 use crate::api::{self, Resource as _};
@@ -83,6 +85,7 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
         ],
         Object::Service(_) => vec![ServiceUnit(name).into()],
         Object::InferencePool(_) => vec![PoolUnit(name).into()],
+        Object::XBackend(_) => vec![XBackendUnit(name).into()],
         Object::Backend(_) => vec![
             BackendUnit(name.clone()).into(),
             BackendUseUnit(name).into(),
