@@ -1,6 +1,8 @@
 //! Images: built by buildah from the Dockerfiles that users build from, as archives that every engine
 //! loads.
 
+pub(crate) mod keycloak;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;

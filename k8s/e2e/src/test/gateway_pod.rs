@@ -1,13 +1,17 @@
 //! The data plane in a pod, with a ConfigMap as its configuration.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use hyper::StatusCode;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
+use super::http::Connection;
 use super::load::Load;
 use super::manifests::{GatewayPod, Speech, config_map, echo, http_to, on_node};
 use super::scope::{Scope, address};
@@ -254,12 +258,65 @@ pub(super) async fn many_clients_fit_into_its_memory_limit(scope: &Scope) -> Res
         counts.answered,
         counts.failed
     );
+    never_restarted(scope, gateway.name()).await
+}
+
+/// Clients that keep its buffers full cost requests, which are refused, but not the pod.
+pub(super) async fn requests_are_refused_before_its_memory_limit_ends_it(
+    scope: &Scope,
+) -> Result<()> {
+    let limited = json!({"limits": {"memory": "64Mi"}});
+    let gateway = GatewayPod::named(&scope.images, "gateway").resources(limited);
+    let pod = serve(scope, &gateway).await?;
+    let ask = async || {
+        let stream = scope.connect(&pod, 80).await?;
+        Connection::over(stream)
+            .await?
+            .get("shop.example.com", "/")
+            .await
+    };
+    let mut heads = Vec::new();
+    let refused = loop {
+        let answer = ask().await?;
+        if answer.status != StatusCode::OK {
+            break answer;
+        }
+        ensure!(heads.len() < MANY_CLIENTS, "{} buffers fit", heads.len());
+        let mut head = scope.connect(&pod, 80).await?;
+        head.write_all(&LONG_HEAD).await?;
+        heads.push(head);
+    };
+    ensure!(
+        refused.status == StatusCode::SERVICE_UNAVAILABLE,
+        "{refused:?}"
+    );
+    let metrics = http::get(scope.connect(&pod, 15_020).await?, "gateway", "/metrics").await?;
+    let mut lines = metrics.lines();
+    let counted = lines.any(|line| {
+        line.starts_with("gateway_shard_shed_requests_total{")
+            && line.contains("reason=\"buffers\"")
+            && !line.ends_with(" 0")
+    });
+    ensure!(counted, "it was not counted: {metrics}");
+    drop(heads);
+    scope
+        .until("requests to be served again", async || {
+            Ok((ask().await?.status == StatusCode::OK).then_some(()))
+        })
+        .await?;
+    never_restarted(scope, gateway.name()).await
+}
+
+/// The beginning of a request, which takes a large buffer.
+static LONG_HEAD: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut head = b"GET / HTTP/1.1\r\nHost: shop.example.com\r\nX-Long: ".to_vec();
+    head.resize(30 << 10, b'x');
+    head
+});
+
+async fn never_restarted(scope: &Scope, pod: &str) -> Result<()> {
     let pods: Api<Pod> = scope.api();
-    let status = pods
-        .get(gateway.name())
-        .await?
-        .status
-        .context("a pod has a status")?;
+    let status = pods.get(pod).await?.status.context("a pod has a status")?;
     let containers = status.container_statuses.unwrap_or_default();
     let restarts: i32 = containers
         .iter()

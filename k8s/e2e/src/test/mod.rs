@@ -14,6 +14,7 @@ mod manifests;
 mod objects;
 mod operator;
 mod platform;
+mod port_forward;
 mod protocols;
 mod runner;
 mod scope;
@@ -29,7 +30,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::say;
-use control_plane::{bad_input, features, inference, kinds, life, live_traffic, long, tenancy};
+use control_plane::{
+    bad_input, features, idp, inference, kinds, life, live_traffic, long, tenancy,
+};
 use runner::{Ours, Runner};
 use scope::{Images, Scope};
 
@@ -37,7 +40,7 @@ use scope::{Images, Scope};
 const PATIENCE: Duration = Duration::from_mins(5);
 const LONG_PATIENCE: Duration = Duration::from_mins(30);
 
-/// What a test has to have, each with what stands before it.
+/// What a test has to have: a cluster, which is ours and has the controller from there on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
     /// A cluster.
@@ -46,7 +49,9 @@ enum Needs {
     Ours,
     /// A cluster of ours with the controller.
     Controller,
-    /// The image of the Inference Extension's endpoint picker.
+    /// Beside these, the image of Keycloak.
+    Keycloak,
+    /// Beside these, the image of the Inference Extension's endpoint picker.
     Picker,
 }
 
@@ -56,6 +61,13 @@ struct Test {
     name: &'static str,
     needs: Needs,
     run: for<'a> fn(&'a Scope) -> Running<'a>,
+}
+
+impl Test {
+    fn patience(&self) -> Duration {
+        let is_long = LONG_TESTS.iter().any(|it| it.name == self.name);
+        if is_long { LONG_PATIENCE } else { PATIENCE }
+    }
 }
 
 macro_rules! tests {
@@ -83,6 +95,7 @@ const TESTS: &[Test] = tests! {
     Any gateway_pod::shards_follow_the_cpu_quota,
     Ours gateway_pod::a_shard_is_bound_to_an_exclusive_cpu,
     Ours gateway_pod::many_clients_fit_into_its_memory_limit,
+    Ours gateway_pod::requests_are_refused_before_its_memory_limit_ends_it,
     Any protocols::http2_in_the_clear_reaches_a_backend,
     Any protocols::grpc_reaches_a_backend,
     Any protocols::websocket_reaches_a_backend,
@@ -133,6 +146,7 @@ const LONG_TESTS: &[Test] = tests! {
     Controller long::routes_change_a_thousand_times,
     Controller long::the_certificate_authority_is_replaced,
     Controller long::ten_thousand_broken_routes_disturb_nobody,
+    Keycloak idp::users_of_keycloak_are_told_apart_by_their_group,
 };
 
 /// Runs the tests whose names contain the filter.
@@ -157,13 +171,12 @@ pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> 
     let all_passed = if args.existing {
         run_on_existing(&chosen)?
     } else {
-        let needs = chosen.iter().map(|it| it.needs).max();
+        let needs: Vec<Needs> = chosen.iter().map(|it| it.needs).collect();
         let ours = Ours {
             home,
             name,
             keep: args.keep,
-            with_controller: needs >= Some(Needs::Controller),
-            with_picker: needs >= Some(Needs::Picker),
+            needs: &needs,
         };
         ours.run(|runner| runner.run_all(&chosen))?
     };

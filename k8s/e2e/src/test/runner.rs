@@ -10,7 +10,7 @@ use tokio::task::LocalSet;
 
 use super::control_plane::{ControlPlane, foreign_crds};
 use super::scope::{Images, Scope};
-use super::{LONG_PATIENCE, Needs, PATIENCE, Test, diagnosis};
+use super::{Needs, Test, diagnosis};
 use crate::cluster::Cluster;
 use crate::conformance::PICKER;
 use crate::home::Home;
@@ -26,10 +26,8 @@ pub(super) struct Ours<'a> {
     pub(super) name: &'a str,
     /// Whether to leave a cluster up that was started.
     pub(super) keep: bool,
-    /// Whether the image of the controller is needed too.
-    pub(super) with_controller: bool,
-    /// Whether that of the endpoint picker is.
-    pub(super) with_picker: bool,
+    /// What is needed for it.
+    pub(super) needs: &'a [Needs],
 }
 
 impl Ours<'_> {
@@ -49,15 +47,19 @@ impl Ours<'_> {
             Ok(())
         };
         build("gateway", &mut images.gateway)?;
-        if self.with_controller {
+        let with_controller = self.needs.iter().any(|it| *it >= Needs::Controller);
+        if with_controller {
             build("controller", &mut images.controller)?;
         }
-        if self.with_picker {
+        if self.needs.contains(&Needs::Keycloak) {
+            archives.push(image::keycloak::build(self.home)?);
+        }
+        if self.needs.contains(&Needs::Picker) {
             programs::build_one(self.home, PICKER.module)?;
             archives.push(image::build_backend(self.home, PICKER)?);
         }
         // Clients of the cluster reach nothing else.
-        let crds = self.with_controller.then(foreign_crds).transpose()?;
+        let crds = with_controller.then(foreign_crds).transpose()?;
         let started = !cluster.is_up();
         if started {
             cluster.up(self.home, NODES)?;
@@ -179,8 +181,7 @@ impl Runner {
 
 /// Runs one test in its namespace. A failure comes with what the cluster says.
 async fn run_one(test: &Test, scope: &Scope) -> Result<()> {
-    let is_long = test.name.starts_with("long::");
-    let patience = if is_long { LONG_PATIENCE } else { PATIENCE };
+    let patience = test.patience();
     let result = match tokio::time::timeout(patience, (test.run)(scope)).await {
         Ok(result) => result,
         Err(_) => Err(anyhow!("it took longer than {} s", patience.as_secs())),

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -172,14 +173,21 @@ impl Scope {
     }
 
     async fn run(&self, program: &str, words: &[&str], input: &str) -> Result<String> {
+        let mut command = self.command(program);
+        command.args(words);
+        let input = input.to_owned();
+        spawn_blocking(move || process::run_with_input(&mut command, &input)).await?
+    }
+
+    /// A program that talks to the cluster, in the namespace.
+    pub(super) fn command(&self, program: &str) -> Command {
         let mut command = match &self.cluster {
             Some(cluster) => cluster.command(&[program]),
             None => process::command(&[program]),
         };
-        command.args(["--namespace", &self.namespace]).args(words);
+        command.args(["--namespace", &self.namespace]);
         command.env("KUBECONFIG", &self.kubeconfig);
-        let input = input.to_owned();
-        spawn_blocking(move || process::run_with_input(&mut command, &input)).await?
+        command
     }
 
     /// Creates objects, or changes them.

@@ -1,0 +1,207 @@
+//! Keycloak in a namespace of its own, as `k8s/idp/keycloak.yaml` installs it: set up through a forwarded
+//! port, its policy applied, its users told apart by their group, and gone with its namespace.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::StatusCode;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::site::{HOST, Site, send};
+use crate::home;
+use crate::test::http::{Answer, request};
+use crate::test::manifests::route;
+use crate::test::port_forward::Forwarded;
+use crate::test::scope::Scope;
+
+/// Of the manifests.
+const NAMESPACE: &str = "identity-provider";
+
+/// Where proxies fetch its keys.
+const KEYS: &str = "keycloak.identity-provider.svc.cluster.local:8080";
+
+pub(in crate::test) async fn users_of_keycloak_are_told_apart_by_their_group(
+    scope: &Scope,
+) -> Result<()> {
+    let site = Site::open(scope).await?;
+    let provider = scope.within(NAMESPACE);
+    let passwords = Passwords::make()?;
+    provider
+        .kubectl(&["create", "namespace", NAMESPACE], "")
+        .await?;
+    let shown = async {
+        install(&provider, &passwords).await?;
+        let keycloak = Keycloak {
+            scope,
+            port: Forwarded::to_service(&provider, "keycloak", 8080).await?,
+            passwords: &passwords,
+        };
+        keycloak.set_up_twice().await?;
+        protect_admins(scope).await?;
+        groups_decide(&site, &keycloak).await?;
+        let gone = keycloak.idp("cleanup", &[]).await?;
+        ensure!(gone.contains("nothing of gwctl is left"), "{gone}");
+        Ok(())
+    };
+    let shown: Result<()> = shown.await;
+    // Waits until nothing of it is left.
+    let removed = provider
+        .kubectl(&["delete", "namespace", NAMESPACE], "")
+        .await;
+    shown?;
+    removed?;
+    let all = [
+        "get",
+        "pods,services,deployments,replicasets,secrets",
+        "--ignore-not-found",
+    ];
+    let left = provider.kubectl(&all, "").await?;
+    ensure!(left.is_empty(), "these are left: {left}");
+    Ok(())
+}
+
+/// Files with passwords, which no command line shows.
+struct Passwords {
+    folder: TempDir,
+}
+
+impl Passwords {
+    fn make() -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder for passwords")?;
+        let made = Self { folder };
+        for file in [made.admin(), made.users()] {
+            let mut bytes = [0; 12];
+            let filled = SystemRandom::new().fill(&mut bytes);
+            filled.ok().context("the kernel has no random bytes")?;
+            let text: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
+            fs::write(file, text).context("cannot write a password")?;
+        }
+        Ok(made)
+    }
+
+    fn admin(&self) -> PathBuf {
+        self.folder.path().join("admin")
+    }
+
+    fn users(&self) -> PathBuf {
+        self.folder.path().join("users")
+    }
+}
+
+/// As the manifests tell to install it.
+async fn install(provider: &Scope, passwords: &Passwords) -> Result<()> {
+    let password = format!("--from-file=password={}", text(&passwords.admin()));
+    let secret = ["create", "secret", "generic", "keycloak-admin", &password];
+    provider.kubectl(&secret, "").await?;
+    let manifests = home::repository().join("k8s/idp/keycloak.yaml");
+    provider
+        .kubectl(&["apply", "-f", &text(&manifests)], "")
+        .await?;
+    // On two busy cores, its first start takes minutes.
+    let started = ["rollout", "status", "deployment/keycloak", "--timeout=900s"];
+    provider.kubectl(&started, "").await.map(drop)
+}
+
+/// A Keycloak that runs.
+struct Keycloak<'a> {
+    /// Of the Gateway.
+    scope: &'a Scope,
+    port: Forwarded,
+    passwords: &'a Passwords,
+}
+
+impl Keycloak<'_> {
+    /// Runs a command of `gwctl idp`.
+    async fn idp(&self, command: &str, more: &[&str]) -> Result<String> {
+        let url = format!("http://127.0.0.1:{}", self.port.number());
+        let password = text(&self.passwords.admin());
+        let provider = ["--url", &url, "--admin-user", "admin"];
+        let password = ["--admin-password-file", &password];
+        let words = [&["idp", command], &provider[..], &password, more].concat();
+        self.scope.gwctl(&words).await
+    }
+
+    async fn set_up_twice(&self) -> Result<()> {
+        let password = text(&self.passwords.users());
+        let users = ["--user-password-file", &password];
+        let policy = ["--target", "gateway/edge", "--apply", "--keys-from", KEYS];
+        let words = [&users[..], &policy, &["-o", "json"]].concat();
+        let first: Value = serde_json::from_str(&self.idp("setup", &words).await?)?;
+        ensure!(
+            first["changed"] == true && first["clientSecret"].is_string(),
+            "nothing was set up"
+        );
+        let again: Value = serde_json::from_str(&self.idp("setup", &words).await?)?;
+        ensure!(
+            again["changed"] == false && again["clientId"] == first["clientId"],
+            "the second run changed something: {again}"
+        );
+        self.idp("status", &[]).await.map(drop)
+    }
+
+    async fn token(&self, user: &str) -> Result<String> {
+        let password = text(&self.passwords.users());
+        let words = ["--user", user, "--password-file", &password];
+        Ok(self.idp("token", &words).await?.trim().to_owned())
+    }
+}
+
+/// A route that only one group may use.
+async fn protect_admins(scope: &Scope) -> Result<()> {
+    let mut admins = route("HTTPRoute", 80, "echo");
+    admins["metadata"]["name"] = json!("admins");
+    admins["spec"]["rules"][0]["matches"] = json!([{"path": {"value": "/admins"}}]);
+    let policy = json!({
+        "apiVersion": "gateway-system.io/v1alpha1", "kind": "TrafficPolicy",
+        "metadata": {"name": "admins"},
+        "spec": {
+            "targetRefs": [
+                {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "admins"},
+            ],
+            "authorization": {"allow": [{"name": "admins", "when": "claims.group == 'admins'"}]},
+        },
+    });
+    scope.apply(&[admins, policy]).await
+}
+
+async fn groups_decide(site: &Site<'_>, keycloak: &Keycloak<'_>) -> Result<()> {
+    site.until(HOST, "/", StatusCode::UNAUTHORIZED).await?;
+    site.until(HOST, "/admins", StatusCode::UNAUTHORIZED)
+        .await?;
+    for (user, group, admins) in [
+        ("user1", "users", StatusCode::FORBIDDEN),
+        ("user2", "admins", StatusCode::OK),
+    ] {
+        let what = format!("{user} to be let in");
+        let answer = site
+            .scope
+            .until(&what, async || {
+                let answer = ask_as(site, "/", &keycloak.token(user).await?).await;
+                Ok(answer.ok().filter(|it| it.status == StatusCode::OK))
+            })
+            .await?;
+        let echoed: Value = serde_json::from_str(&answer.body)?;
+        let seen = &echoed["headers"];
+        ensure!(
+            seen["X-Group"] == json!([group]) && seen["Authorization"].is_null(),
+            "the backend saw {seen}"
+        );
+        let answer = ask_as(site, "/admins", &keycloak.token(user).await?).await?;
+        ensure!(answer.status == admins, "{user}: {answer:?}");
+    }
+    Ok(())
+}
+
+/// One request with a token.
+async fn ask_as(site: &Site<'_>, path: &str, token: &str) -> Result<Answer> {
+    let token = format!("Bearer {token}");
+    let request = request(HOST, path, &[("authorization", &token)])?;
+    send(site.address, request).await
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
