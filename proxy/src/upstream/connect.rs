@@ -220,7 +220,7 @@ fn enter(pool: &Pool, cluster: &Cluster) -> Option<Counted> {
     let most = cluster.connections_per_shard.get();
     let endpoints = cluster.endpoints.iter().map(|endpoint| endpoint.id);
     room.enter(most)
-        .or_else(|| pool.evict(endpoints).then(|| room.enter(most))?)
+        .or_else(|| pool.evict(&room, endpoints).then(|| room.enter(most))?)
 }
 
 async fn wait(

@@ -142,13 +142,24 @@ impl Pool {
         Rc::clone(rooms.find_or_insert(service, Rc::default))
     }
 
-    /// Closes the oldest idle connection to any of these endpoints, so that another can be made in
-    /// its place. `false` where none is idle.
-    pub(super) fn evict(&self, endpoints: impl Iterator<Item = Interned>) -> bool {
+    /// Closes an idle connection of a service, so that another can be made in its place: the oldest
+    /// to one of its endpoints, or else any to an endpoint that it had before. `false` where none is
+    /// idle.
+    pub(super) fn evict(&self, room: &Room, endpoints: impl Iterator<Item = Interned>) -> bool {
         let mut idle = self.idle.borrow_mut();
         for endpoint in endpoints {
             if let Some(connections) = idle.find_mut(endpoint).filter(|idle| !idle.is_empty()) {
                 connections.remove(0);
+                return true;
+            }
+        }
+        let is_of = |connection: &Connection| match &connection.place {
+            Place::Own(counted) => std::ptr::eq(counted.room(), room),
+            Place::Shared { .. } => false,
+        };
+        for connections in idle.entries_mut() {
+            if let Some(at) = connections.iter().position(is_of) {
+                connections.remove(at);
                 return true;
             }
         }

@@ -56,6 +56,23 @@ on_both_drivers! {
         assert!(answers.contains(&"a".to_owned()) && answers.contains(&"b".to_owned()));
     }
 
+    /// A rollout replaces all endpoints of a service, whose idle connections have all its places.
+    fn an_idle_connection_to_an_endpoint_that_is_gone_makes_room(driver) {
+        let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
+        let at = |endpoint| {
+            gateway(driver)
+                .backend("app", &[endpoint])
+                .rule("{backendRefs: [{@app}]}")
+                .limits("upstreamConnections: 1, connectTimeout: 300ms")
+        };
+        let gateway = at(old.address()).start();
+        let mut client = gateway.client();
+        assert_eq!(client.gets("/").expects(200).text(), "old");
+        gateway.reconfigure(&at(new.address()));
+        gateway.waits_for_applied(2);
+        assert_eq!(client.gets("/").expects(200).text(), "new");
+    }
+
     fn more_than_may_wait_are_refused_at_once(driver) {
         let gate = Gate::default();
         let origin = origin().replies(gated(&gate));
