@@ -160,9 +160,9 @@ pub struct ParametersRefs(pub BTreeMap<String, ParametersRef>);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParametersRef {
-    /// Name.
+    /// Name of the GatewayParameters.
     pub name: String,
-    /// Namespace.
+    /// Namespace of the GatewayParameters.
     pub namespace: String,
 }
 
@@ -173,7 +173,7 @@ impl FromStr for ParametersRefs {
         let parsed = serde_saphyr::from_str::<Option<_>>(text);
         let refs = parsed.map_err(|error| {
             format!(
-                "{error}: write a mapping such as {{gateway: {{name: NAME, namespace: NAMESPACE}}}}"
+                "{error}: use a mapping such as {{gateway: {{name: NAME, namespace: NAMESPACE}}}}"
             )
         })?;
         Ok(Self(refs.unwrap_or_default()))

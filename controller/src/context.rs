@@ -21,7 +21,7 @@ pub struct Context {
     pub outputs: Arc<Outputs>,
     /// Whether this replica may write to the cluster.
     pub leadership: Leadership,
-    /// When to end.
+    /// Shutdown signal.
     pub stopping: Stopping,
     /// Where metrics are registered.
     pub metrics: Metrics,

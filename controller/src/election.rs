@@ -77,7 +77,7 @@ impl Candidate {
                     debug!("the Lease could not be renewed: {error}");
                     self.lose_if_overdue(&error.to_string());
                 }
-                Err(_) => self.lose_if_overdue("the API server does not answer"),
+                Err(_) => self.lose_if_overdue("no response from the API server"),
             }
             let jitter = rand::rng().random_range(0..=RETRY.as_millis() / 10);
             let jitter = Duration::from_millis(u64::try_from(jitter).unwrap_or_default());

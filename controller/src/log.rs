@@ -26,7 +26,7 @@ pub enum LogFormat {
 pub enum LogError {
     /// The filter does not parse.
     #[error(
-        "--log-level: {0}; write a level such as info, or a filter such as info,controller=debug"
+        "--log-level: {0}; use a level such as info, or a filter such as info,controller=debug"
     )]
     Filter(#[from] ParseError),
     /// There is a log already.

@@ -229,7 +229,7 @@ enum Retries {
 fn client(mut config: Config, retries: Retries) -> Result<Client> {
     config.read_timeout = Some(READ_TIMEOUT);
     config.default_retry = matches!(retries, Retries::ByClient);
-    Client::try_from(config).context("the configuration of the API server is not usable")
+    Client::try_from(config).context("the API server's configuration is invalid")
 }
 
 /// How long a connection to the API server may be silent, lists included. A watch ends by itself

@@ -62,7 +62,7 @@ pub struct Outputs {
 /// what is translated: a write of ours would otherwise cause a translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observed {
-    /// Its UID.
+    /// UID of the object.
     pub uid: String,
     /// Its version, for a write that must not overwrite another's.
     pub resource_version: String,
@@ -79,7 +79,7 @@ pub struct Observed {
 /// A Gateway that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Present {
-    /// Its UID.
+    /// UID of the object.
     pub uid: Arc<str>,
     /// The class that it names; none is known of one that was never valid.
     pub class: Option<Arc<str>>,

@@ -40,7 +40,7 @@ impl FromStr for Selectors {
     fn from_str(text: &str) -> Result<Self, String> {
         let written: Option<Vec<Written>> = serde_saphyr::from_str(text).map_err(|error| {
             format!(
-                "{error}: write a list of label selectors, such as [{{matchLabels: {{team: a}}}}]"
+                "{error}: use a list of label selectors, such as [{{matchLabels: {{team: a}}}}]"
             )
         })?;
         let selectors = written.into_iter().flatten().map(|written| {

@@ -21,11 +21,11 @@ use tracing::debug;
 /// What a server answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Status.
+    /// HTTP status.
     pub status: StatusCode,
     /// `content-type`.
     pub content_type: &'static str,
-    /// Body.
+    /// Response body.
     pub body: String,
 }
 
@@ -62,7 +62,7 @@ pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
-/// Serves, without end.
+/// Serves HTTP requests; returns only on an error.
 pub async fn serve(listener: TcpListener, handler: Arc<Handler>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {

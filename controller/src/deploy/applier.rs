@@ -27,10 +27,11 @@ pub(super) struct Applier {
 #[derive(Debug)]
 pub(super) enum Result {
     /// Everything is as it should be. Whether anything had to be done for it.
-    Done { has_written: bool },
+    Done {
+        has_written: bool,
+    },
     /// Something is refused: why, and what to do.
     Refused(String),
-    /// Something goes first.
     Waiting,
     /// The API server refuses or fails.
     Failed(kube::Error),
@@ -119,7 +120,7 @@ impl Applier {
         let answer = match answer {
             Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() && !by_force => {
                 let why = format!(
-                    "{child} was created by somebody else meanwhile: delete it, or give the \
+                    "another client has just created {child}: delete it, or give the \
                      Gateway another name"
                 );
                 return Err(Failure::Refused(why));
@@ -127,7 +128,7 @@ impl Applier {
             // What an overlay says may be no valid object.
             Err(Failure::Api(kube::Error::Api(status))) if status.code == 422 => {
                 let why = format!(
-                    "the API server refuses {child}: {}; check the GatewayParameters",
+                    "the API server rejected {child}: {}; check the GatewayParameters",
                     status.message
                 );
                 return Err(Failure::Refused(why));
@@ -223,7 +224,7 @@ impl From<Failure> for Result {
             Failure::Waiting => Self::Waiting,
             Failure::Api(error) => Self::Failed(error),
             Failure::Unanswered => {
-                warn!("the API server did not answer the deployer in time");
+                warn!("timed out waiting for the API server's response to the deployer");
                 Self::Unanswered
             }
         }

@@ -11,7 +11,7 @@ use super::labels;
 /// An object that a Gateway runs on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Child {
-    /// Its kind.
+    /// Kind of the object.
     pub kind: ChildKind,
     /// Its namespace, which is the Gateway's, and its name.
     pub name: ObjectName,
@@ -23,23 +23,23 @@ impl fmt::Display for Child {
     }
 }
 
-/// Its kind.
+/// The kinds of objects that a Gateway runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChildKind {
     /// Of the core group.
     ServiceAccount,
     /// Of the core group.
     ConfigMap,
-    /// Of `apps`.
+    /// Proxies as a Deployment, in group `apps`.
     Deployment,
-    /// Of `apps`.
+    /// Proxies as a DaemonSet, in group `apps`.
     DaemonSet,
     /// Of the core group.
     Service,
 }
 
 impl ChildKind {
-    /// Every kind.
+    /// All kinds, in the order in which they are applied.
     pub const ALL: [Self; 5] = [
         Self::ServiceAccount,
         Self::ConfigMap,
@@ -132,8 +132,9 @@ pub(super) enum Action {
     /// It is as it should be.
     Keep,
     /// Apply it. With force where it is ours already, so that fields go back to what they should be.
-    Apply { by_force: bool },
-    /// It goes first.
+    Apply {
+        by_force: bool,
+    },
     Wait,
     /// It is somebody else's: why, and what to do.
     Refuse(String),

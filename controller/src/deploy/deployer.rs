@@ -57,7 +57,7 @@ impl Settings {
     }
 }
 
-/// Deploys Gateways.
+/// Applies and deletes the workloads of Gateways.
 pub struct Deployer {
     site: Arc<Sources>,
     applier: Applier,
@@ -235,7 +235,7 @@ impl Sources {
             Result::Waiting => (None, Outcome::Refused),
             Result::Unanswered => (None, Outcome::Unavailable),
             Result::Failed(error) => {
-                warn!(%gateway, %error, "cannot deploy yet");
+                warn!(%gateway, %error, "cannot deploy yet; retrying");
                 (None, outcome_of(&error))
             }
         };
@@ -319,9 +319,7 @@ impl Sources {
         let spec =
             spec.ok_or_else(|| format!("GatewayParameters {name} does not exist: create it"))?;
         Parameters::parse(&spec).map_err(|error| {
-            format!(
-                "GatewayParameters {name} is not understood: {error}; use this version's fields"
-            )
+            format!("GatewayParameters {name} is invalid: {error}; use this version's fields")
         })
     }
 

@@ -23,7 +23,7 @@ pub struct Parameters {
     pub env: Vec<EnvVar>,
     /// The proxy's own log.
     pub logging: Logging,
-    /// Request threads.
+    /// Number of shards; `None` leaves it to the proxy.
     pub shards: Option<u16>,
     /// How the proxy talks to the kernel.
     pub driver: Option<Driver>,
@@ -64,7 +64,7 @@ pub enum Driver {
     Auto,
     /// By io_uring, or not at all.
     IoUring,
-    /// By epoll.
+    /// epoll only.
     Epoll,
 }
 
@@ -94,7 +94,7 @@ pub struct Shutdown {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ServiceParameters {
-    /// Its type.
+    /// Type of the Service; `None` means LoadBalancer.
     #[serde(rename = "type")]
     pub kind: Option<ServiceType>,
     /// Beside those of the Gateway's `infrastructure`.
@@ -130,15 +130,15 @@ impl ServiceType {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overlays {
-    /// To the Deployment.
+    /// Merged into the Deployment.
     pub deployment: Value,
-    /// To the DaemonSet.
+    /// Merged into the DaemonSet.
     pub daemon_set: Value,
-    /// To the Service.
+    /// Merged into the Service.
     pub service: Value,
-    /// To the ServiceAccount.
+    /// Merged into the ServiceAccount.
     pub service_account: Value,
-    /// To the ConfigMap.
+    /// Merged into the ConfigMap.
     pub config_map: Value,
     /// To the Service with the metrics.
     pub metrics_service: Value,

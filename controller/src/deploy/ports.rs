@@ -17,9 +17,9 @@ pub struct Port {
 /// What a port speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transport {
-    /// TCP.
+    /// A stream port.
     Tcp,
-    /// UDP.
+    /// A datagram port.
     Udp,
 }
 

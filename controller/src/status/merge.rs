@@ -53,7 +53,7 @@ impl Entries {
 /// Who writes, and when.
 #[derive(Debug, Clone, Copy)]
 pub struct Author<'a> {
-    /// Signs entries.
+    /// The `controllerName` that marks its entries.
     pub controller_name: &'a str,
     /// The time of conditions whose `status` changes.
     pub now: Timestamp,
@@ -68,7 +68,7 @@ pub enum Comparison {
     Newer,
     /// The fields of `status` to be replaced, and how many entries of ours do not fit into the list.
     Differs {
-        /// By name.
+        /// The fields to write, by name.
         fields: Map<String, Value>,
         /// Entries for which others have left no room.
         left_out: usize,

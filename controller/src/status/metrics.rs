@@ -33,14 +33,13 @@ impl StatusMetrics {
             );
             registry.register(
                 "status_backlog",
-                "Objects whose status is to be compared or is being written",
+                "Objects whose status waits to be compared or is being written",
                 new.backlog.clone(),
             );
         });
         new
     }
 
-    /// Counts a write.
     pub(super) fn count(&self, outcome: Outcome) {
         let result = match outcome {
             Outcome::Unchanged => return,

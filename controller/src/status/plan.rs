@@ -23,7 +23,7 @@ pub struct Knowledge<'a> {
     pub translated: Option<&'a Status>,
     /// The deployment of the Gateway that it is, or belongs to.
     pub deployment: Deployment,
-    /// Of its listeners.
+    /// Counts of its listeners, by name.
     pub listeners: BTreeMap<String, Tally>,
     /// Why a proxy refuses what the object came to, if one does.
     pub refused: Option<String>,
@@ -34,7 +34,7 @@ pub struct Knowledge<'a> {
 /// A write to the status of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    /// Its kind.
+    /// API resource of the object.
     pub resource: ApiResource,
     /// A JSON merge patch, which applies to one version of the object alone.
     pub patch: Value,
@@ -91,14 +91,14 @@ fn wanted(object: &ObjectRef, knowledge: &Knowledge<'_>, present: &Value) -> Opt
     };
     programmed::compose(&mut status, evidence);
     if let Some(why) = &knowledge.refused {
-        let why = format!("a proxy refuses this version and keeps the previous one: {why}");
+        let why = format!("a proxy rejected this version and keeps the previous one: {why}");
         // Of a listener, `Programmed` says it.
         if !matches!(status, Status::Gateway(_) | Status::ListenerSet(_)) {
             deny(&mut status, &why, None);
         }
     }
     if let Some(why) = &knowledge.invalid {
-        let why = format!("this version is invalid, the previous one stays in force: {why}");
+        let why = format!("this version is invalid; the previous one stays in effect: {why}");
         deny(&mut status, &why, Some(knowledge.observed.generation));
     }
     let entries = |value: Value, field| match value {

@@ -28,7 +28,7 @@ pub enum Deployment {
     /// Nothing is known of it yet.
     #[default]
     Unknown,
-    /// Everything is applied.
+    /// All objects are applied.
     Done,
     /// It cannot be applied: why, and what to do.
     Refused(String),
@@ -116,7 +116,7 @@ fn judge(
         _ => format!("{count} of {connected} proxies"),
     };
     if let Some(why) = refused {
-        let text = format!("a proxy refuses this version and keeps the previous one: {why}");
+        let text = format!("a proxy rejected this version and keeps the previous one: {why}");
         return set(condition, ConditionStatus::False, Reason::Invalid, text);
     }
     if *accepted > 0 {

@@ -26,7 +26,7 @@ use crate::outputs::{Acknowledgements, Outputs};
 use crate::queue::{Next, Outcome, Queue, outcome_of, until};
 use crate::stopping::Stopping;
 
-/// Writes statuses.
+/// Compares statuses with the API server's, and writes the differences.
 pub struct StatusWriter {
     client: Client,
     outputs: Arc<Outputs>,
@@ -339,7 +339,7 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
         }
         Ok(Err(error)) => error,
         Err(_) => {
-            warn!(%object, "the API server did not answer a status write in time");
+            warn!(%object, "timed out waiting for the API server's response to a status write");
             return Outcome::Unavailable;
         }
     };
@@ -349,10 +349,10 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
         Outcome::Refused => warn!(
             %object,
             %error,
-            "the API server refuses the status: check the controller's RBAC rules and the version \
+            "the API server rejected the status: check the controller's RBAC rules and the version \
              of the CRDs"
         ),
-        _ => warn!(%object, %error, "cannot write the status yet"),
+        _ => warn!(%object, %error, "cannot write the status yet; retrying"),
     }
     outcome
 }

@@ -12,7 +12,6 @@ use super::classes::{self, Classes};
 use crate::outputs::{Observed, Outputs, Present};
 use crate::watch::{Change, Content, KindId, Kinds, Reading, What};
 
-/// Takes changes in.
 pub(super) struct Intake {
     kinds: Kinds,
     controller_name: String,

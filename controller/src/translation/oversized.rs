@@ -42,7 +42,7 @@ impl Oversized {
             let found = sizes.find(|(key, _)| object_of(key).as_ref() == Some(&object));
             let why = found.map(|(key, size)| {
                 let text = format!(
-                    "{} {} takes {size} bytes, and {MOST_BYTES} is the limit: split the object",
+                    "{} {} takes {size} bytes; the limit is {MOST_BYTES}: split the object",
                     key.kind, key.key
                 );
                 text.into()

@@ -15,15 +15,15 @@ use crate::outputs::Observed;
 /// A change that a watch saw.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Of this kind.
+    /// Kind of the object.
     pub kind: KindId,
     /// When it was received.
     pub received: Instant,
-    /// What changed.
+    /// The kind of change.
     pub what: What,
 }
 
-/// What changed.
+/// The kind of change.
 #[derive(Debug, Clone)]
 pub enum What {
     /// An object is there, as it is now.
@@ -39,14 +39,14 @@ pub enum What {
 /// An object as it is now.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// Valid.
+    /// A valid object.
     Valid {
-        /// The object.
+        /// The admitted object.
         object: Object,
         /// What stands in the cluster, for kinds with a status.
         observed: Option<Arc<Observed>>,
     },
-    /// Refused.
+    /// An invalid object.
     Invalid {
         /// Which object it is.
         reference: ObjectRef,
@@ -57,9 +57,9 @@ pub enum Content {
         /// What stands in the cluster, for kinds with a status.
         observed: Option<Arc<Observed>>,
     },
-    /// Parameters of Gateways.
+    /// The parameters of Gateways.
     Parameters(Arc<Value>),
-    /// A GatewayClass.
+    /// A GatewayClass of this controller.
     Class {
         /// What is read of it.
         class: Class,

@@ -32,9 +32,7 @@ use super::scope::{Scope, Scopes, Selection};
 pub(super) enum Service {
     /// The API server has not been asked yet.
     Unknown,
-    /// It is not.
     Absent,
-    /// Like this.
     Served(ApiResource),
 }
 
@@ -229,7 +227,7 @@ impl Follower {
                 if self.progress.invalid.insert(name.clone())
                     && self.progress.invalid.len() <= LOGGED
                 {
-                    warn!("{reference} is refused: {why}");
+                    warn!("{reference} is invalid: {why}");
                 }
             }
             Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => {}

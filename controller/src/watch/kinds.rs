@@ -11,11 +11,9 @@ use xds::model::ObjectName;
 /// A kind that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WatchedKind {
-    /// Its number.
     pub(super) id: KindId,
     /// Its API group; empty for the core group.
     pub(super) group: &'static str,
-    /// Its name.
     pub(super) kind: &'static str,
     /// Its versions that are read, the best first.
     pub(super) versions: Vec<&'static str>,

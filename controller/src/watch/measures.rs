@@ -24,7 +24,7 @@ impl Measures {
         let own = Self::default();
         metrics.register(|registry| {
             let registry = registry.sub_registry_with_prefix("watch");
-            let help = "Changes of objects received";
+            let help = "Object changes received";
             registry.register("events", help, own.events.clone());
             let help = "Lists of all objects of a kind that were completed";
             registry.register("lists", help, own.lists.clone());

@@ -18,7 +18,6 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Namespace and name.
     pub(super) fn name(&self) -> ObjectName {
         ObjectName::new(self.text("namespace"), self.text("name"))
     }
@@ -47,7 +46,6 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// Reads an object.
 struct Fields;
 
 /// Reads the metadata of an object.

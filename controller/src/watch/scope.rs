@@ -12,9 +12,7 @@ use crate::selectors::Selectors;
 /// The namespaces whose objects are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// All of them.
     Everything,
-    /// These.
     Selected(Arc<BTreeSet<Arc<str>>>),
 }
 
@@ -39,7 +37,6 @@ impl Scope {
 /// What the watch of namespaces tells the others; `None` until it has seen all namespaces.
 pub(super) type Scopes = watch::Receiver<Option<Scope>>;
 
-/// Follows the namespaces.
 #[derive(Debug)]
 pub(super) struct Selection {
     selectors: Selectors,

@@ -21,7 +21,7 @@ use super::scope::Selection;
 use crate::metrics::Metrics;
 use crate::selectors::Selectors;
 
-/// All watches.
+/// Runs the watches of all kinds.
 pub struct Supervisor {
     client: Client,
     kinds: Kinds,

@@ -24,15 +24,15 @@ pub(super) struct Authority {
 /// Why a certificate authority cannot be used.
 #[derive(Debug, Error)]
 pub(super) enum InvalidAuthority {
-    #[error("tls.crt has no certificate in PEM")]
+    #[error("tls.crt has no PEM certificate")]
     NotACertificate,
-    #[error("tls.crt is not the certificate of a CA: its basic constraints have to say so")]
+    #[error("tls.crt is not a CA certificate: its basic constraints must have CA set")]
     NotAnAuthority,
     #[error("tls.crt has expired")]
     Expired,
     #[error("tls.key is not a private key in PKCS#8 (`BEGIN PRIVATE KEY`): {0}")]
     Key(rcgen::Error),
-    #[error("tls.key is not the key of tls.crt")]
+    #[error("tls.key does not belong to tls.crt")]
     OtherKey,
     #[error("it cannot sign: {0}")]
     Signing(#[from] rcgen::Error),
@@ -64,7 +64,6 @@ impl Authority {
         })
     }
 
-    /// Reads one.
     pub(super) fn parse(
         certificate: &[u8],
         key: &[u8],

@@ -21,7 +21,6 @@ use super::token::{Bearer, Token};
 use super::{AUDIENCE, account};
 use crate::outputs::Outputs;
 
-/// Authorizes proxies.
 pub(super) struct Authorizer {
     client: Client,
     outputs: Arc<Outputs>,
@@ -62,12 +61,12 @@ impl Authorizer {
             return Ok(Identity { gateway, pod });
         }
         if !self.outputs.published.views().is_complete() {
-            let text = "the controller has not read the cluster yet; try again";
+            let text = "the controller has not finished reading the cluster; try again";
             return Err(Denied::Unknown(text.to_owned()));
         }
         let account = bearer.account;
         Err(Denied::Forbidden(format!(
-            "the service account {account} is of no Gateway that this controller serves; a proxy runs \
+            "the service account {account} belongs to no Gateway of this controller; a proxy runs \
              with the one that the controller made for its Gateway"
         )))
     }
@@ -76,10 +75,10 @@ impl Authorizer {
     async fn bearer(&self, token: &str) -> Result<Bearer, Denied> {
         let denied = |text: &str| Err(Denied::Unauthenticated(text.to_owned()));
         let Some(parsed) = Token::parse(token) else {
-            return denied("the token is not one of a service account");
+            return denied("the token is not a service account token");
         };
         if !parsed.claims.is_for(AUDIENCE) {
-            let text = format!("the token is not for the audience {AUDIENCE}: project one that is");
+            let text = format!("the token is not for the audience {AUDIENCE}: project one for it");
             return denied(&text);
         }
         let hash = digest(&SHA256, token.as_bytes()).as_ref().to_vec();
@@ -89,7 +88,7 @@ impl Authorizer {
         let bearer = match timeout(REVIEW, self.review(token)).await {
             Ok(Ok(bearer)) => bearer,
             Ok(Err(error)) => return self.verified(&parsed, &error.to_string()),
-            Err(_) => return self.verified(&parsed, "the API server does not answer"),
+            Err(_) => return self.verified(&parsed, "no response from the API server"),
         };
         self.remember(hash, bearer.clone());
         bearer
@@ -132,13 +131,13 @@ impl Authorizer {
         let is_ours = audiences.iter().any(|it| it == AUDIENCE);
         if status.authenticated != Some(true) || !is_ours {
             let error = status.error.unwrap_or_default();
-            debug!(error, "a token was refused");
-            let text = "the API server does not accept the token: it has expired, is of a deleted pod, \
+            debug!(error, "a token was rejected");
+            let text = "the API server rejects the token: it has expired, belongs to a deleted pod, \
                  or not of this cluster; the proxy reads its file again";
             return Ok(Err(Denied::Unauthenticated(text.to_owned())));
         }
         let bearer = bearer(status.user.unwrap_or_default());
-        let text = "the token is of no service account, or bound to no pod: use a projected one";
+        let text = "the token belongs to no service account, or is not bound to a pod: use a projected token";
         Ok(bearer.ok_or_else(|| Denied::Forbidden(text.to_owned())))
     }
 
@@ -150,18 +149,13 @@ impl Authorizer {
             return Err(Denied::Unknown(text));
         };
         let bearer = keys.verify(token, SystemTime::now());
-        debug!(
-            reason,
-            ?bearer,
-            "a token was verified without the API server"
-        );
+        debug!(reason, ?bearer, "verified a token without the API server");
         let bearer = bearer.map_err(|invalid| {
-            let text =
-                format!("the token is invalid: {invalid}; the API server could not be asked");
+            let text = format!("the token is invalid: {invalid}; the API server was unavailable");
             Denied::Unauthenticated(text)
         })?;
         if bearer.pod.is_none() {
-            let text = "the token is bound to no pod: use a projected one";
+            let text = "the token is not bound to a pod: use a projected token";
             return Err(Denied::Forbidden(text.to_owned()));
         }
         Ok(bearer)
@@ -178,8 +172,8 @@ impl Authorizer {
                 Ok(Err(error)) => {
                     warn!(
                         %error,
-                        "the keys of service account tokens cannot be fetched; without them, no proxy \
-                         can connect while the API server is away: bind the ClusterRole \
+                        "cannot fetch the keys of service account tokens; without them, no proxy \
+                         can connect while the API server is unavailable: bind the ClusterRole \
                          system:service-account-issuer-discovery to the controller"
                     );
                     KEYS_RETRY

@@ -40,12 +40,12 @@ enum Failure {
     #[error("{0}")]
     Api(#[from] Box<kube::Error>),
     #[error(
-        "the Secret {0} is no certificate authority: {1}; correct it, or delete it to have one made"
+        "the Secret {0} is not a certificate authority: {1}; correct it, or delete it to have it replaced"
     )]
     Authority(String, InvalidAuthority),
     #[error("cannot create a certificate: {0}")]
     Making(#[from] InvalidAuthority),
-    #[error("the API server does not answer")]
+    #[error("no response from the API server")]
     TimedOut,
 }
 

@@ -55,9 +55,9 @@ struct Discovery {
 /// Why a token is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(super) enum Invalid {
-    #[error("it is of another issuer")]
+    #[error("its issuer is unknown")]
     Issuer,
-    #[error("it is for another audience")]
+    #[error("its audience is another")]
     Audience,
     #[error("it has expired")]
     Expired,
@@ -81,7 +81,6 @@ impl Keys {
         Ok(Self { issuer, keys })
     }
 
-    /// Verifies a token.
     pub(super) fn verify(&self, token: &Token<'_>, now: SystemTime) -> Result<Bearer, Invalid> {
         let named = |key: &&Key| token.header.kid.is_none() || token.header.kid == key.kid;
         let mut keys = self.keys.iter().filter(named);

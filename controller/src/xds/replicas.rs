@@ -46,7 +46,6 @@ struct Own {
     is_told: bool,
 }
 
-/// Another replica.
 #[derive(Debug)]
 struct Other {
     report: Report,

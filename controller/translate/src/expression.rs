@@ -21,13 +21,13 @@ pub enum InvalidExpression {
     Syntax(String),
     /// A name that stands for nothing.
     #[error(
-        "`{0}` is not known: use claims, request.method, request.host, request.path, \
+        "`{0}` is unknown: use claims, request.method, request.host, request.path, \
              request.headers and client.address"
     )]
     Unknown(String),
     /// A function that may take too long, or that proxies do not have.
     #[error(
-        "`{0}` cannot be used: there are comparisons, !, &&, ||, ?:, in, has(), size(), \
+        "`{0}` is not supported: use comparisons, !, &&, ||, ?:, in, has(), size(), \
              startsWith(), endsWith(), contains(), and exists() and all() of lists"
     )]
     Unavailable(String),

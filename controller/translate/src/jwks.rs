@@ -8,23 +8,22 @@ use serde_json::{Map, Value};
 pub(crate) fn check(text: &str) -> Result<(), String> {
     let set: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        format!("is no JSON (line {line}, column {column}): paste the issuer's key set whole")
+        format!(
+            "is not valid JSON (line {line}, column {column}): paste the issuer's whole key set"
+        )
     })?;
     let Some(keys) = set.get("keys").and_then(Value::as_array) else {
-        return Err("has no list `keys`: paste the issuer's key set whole".to_owned());
+        return Err("has no list `keys`: paste the issuer's whole key set".to_owned());
     };
     if keys.is_empty() || keys.len() > MAX_KEYS {
-        return Err(format!(
-            "has {} keys: give 1 to {MAX_KEYS} of them",
-            keys.len()
-        ));
+        return Err(format!("has {} keys: use 1 to {MAX_KEYS}", keys.len()));
     }
     let mut keys = keys.iter().enumerate();
     keys.try_for_each(|(index, key)| {
-        let fields = key.as_object().ok_or("is no object".to_owned());
+        let fields = key.as_object().ok_or("is not an object".to_owned());
         fields
             .and_then(check_key)
-            .map_err(|why| format!("has a key that cannot be used: keys[{index}] {why}"))
+            .map_err(|why| format!("has an unusable key: keys[{index}] {why}"))
     })
 }
 
@@ -42,17 +41,17 @@ fn check_key(key: &Map<String, Value>) -> Result<(), String> {
             ));
         }
         (Some(_), _) => return Err("is of an unknown type: use RSA, EC, OKP or oct".to_owned()),
-        (None, _) => return Err("has no type: give `kty`".to_owned()),
+        (None, _) => return Err("has no type: set `kty`".to_owned()),
     };
     for member in members {
         let value = text(member).filter(|value| !value.is_empty());
-        let value = value.ok_or_else(|| format!("has no `{member}`: give it as text"))?;
+        let value = value.ok_or_else(|| format!("has no `{member}`: set it as text"))?;
         BASE64_URL_SAFE_NO_PAD
             .decode(value)
-            .map_err(|_| format!("has a `{member}` that is not base64url: copy it whole"))?;
+            .map_err(|_| format!("has a `{member}` that is not base64url: copy it completely"))?;
     }
     if text("kty") != Some("oct") && key.contains_key("d") {
-        return Err("is a private key: leave out `d` and whatever else is secret".to_owned());
+        return Err("is a private key: leave out `d` and the other private members".to_owned());
     }
     Ok(())
 }
@@ -107,8 +106,8 @@ mod tests {
     #[test]
     fn a_key_that_cannot_be_used_is_named_by_its_place() {
         let cases = [
-            (r#""AQAB""#, "is no object"),
-            (r#"{"n":"AQ"}"#, "has no type: give `kty`"),
+            (r#""AQAB""#, "is not an object"),
+            (r#"{"n":"AQ"}"#, "has no type: set `kty`"),
             (r#"{"kty":"DSA"}"#, "is of an unknown type"),
             (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: give it as text"),
             (r#"{"kty":"RSA","n":"","e":"AQ"}"#, "has no `n`"),

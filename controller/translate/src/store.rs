@@ -62,6 +62,7 @@ macro_rules! store {
         /// An object of one of the kinds that are read. It is shared: a clone costs a reference
         /// count.
         #[derive(Debug, Clone, PartialEq)]
+        #[allow(missing_docs, reason = "each kind is documented with its type")]
         pub enum Object {
             $($(#[$doc])* $type(Arc<api::$type>),)*
         }
@@ -106,6 +107,7 @@ macro_rules! store {
 
         /// Every object, by kind and name.
         #[derive(Debug, Clone, Default, PartialEq)]
+        #[allow(missing_docs, reason = "each kind is documented with its type")]
         pub struct Store {
             $($(#[$doc])* pub $map: BTreeMap<ObjectName, Arc<api::$type>>,)*
         }
@@ -162,43 +164,27 @@ macro_rules! store {
 }
 
 store! {
-    /// Gateways.
     gateways: Gateway,
-    /// HTTPRoute objects.
     http_routes: HttpRoute,
-    /// GRPCRoute objects.
     grpc_routes: GrpcRoute,
-    /// TLSRoute objects.
     tls_routes: TlsRoute,
-    /// TCPRoute objects.
     tcp_routes: TcpRoute,
-    /// UDPRoute objects.
     udp_routes: UdpRoute,
-    /// ListenerSet objects.
     listener_sets: ListenerSet,
-    /// BackendTLSPolicy objects.
     backend_tls_policies: BackendTlsPolicy,
-    /// ReferenceGrant objects.
     reference_grants: ReferenceGrant,
-    /// Services.
     services: Service,
-    /// EndpointSlice objects.
     endpoint_slices: EndpointSlice,
-    /// InferencePools.
     inference_pools: InferencePool,
     /// Pods, of which those of InferencePools matter.
     pods: Pod,
-    /// Secrets.
     secrets: Secret,
     /// `ConfigMap` objects.
     config_maps: ConfigMap,
     /// Namespaces, by a name whose namespace is empty.
     namespaces: Namespace,
-    /// ClusterTrustBundle objects, likewise.
     trust_bundles: ClusterTrustBundle,
-    /// Our backends.
     backends: Backend,
-    /// Our traffic policies.
     traffic_policies: TrafficPolicy,
 }
 

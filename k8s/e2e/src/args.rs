@@ -187,7 +187,7 @@ fn parse_millis(text: &str) -> Result<Duration, String> {
     let digits = text.strip_suffix("ms").unwrap_or(text);
     let millis: u64 = digits
         .parse()
-        .map_err(|_| format!("'{text}' is no time such as 50ms"))?;
+        .map_err(|_| format!("'{text}' is not a duration such as 50ms"))?;
     if millis > 10_000 {
         return Err(format!("'{text}' is more than 10000ms"));
     }
@@ -198,6 +198,6 @@ fn parse_percent(text: &str) -> Result<u8, String> {
     let digits = text.strip_suffix('%').unwrap_or(text);
     match digits.parse() {
         Ok(percent @ 0..=100) => Ok(percent),
-        _ => Err(format!("'{text}' is no share such as 10%")),
+        _ => Err(format!("'{text}' is not a percentage such as 10%")),
     }
 }

@@ -27,7 +27,7 @@ impl Home {
         for hidden in ["/run", "/var/lib", "/var/log"] {
             if root.starts_with(hidden) {
                 bail!(
-                    "{} is below {hidden}, which nodes of a cluster cannot see: set E2E_HOME to another folder",
+                    "{} is below {hidden}, which is hidden from the cluster's nodes: set E2E_HOME to another folder",
                     root.display()
                 );
             }
@@ -43,7 +43,6 @@ impl Home {
         Ok(Self { root })
     }
 
-    /// The folder itself.
     pub(crate) fn folder(&self) -> &Path {
         &self.root
     }

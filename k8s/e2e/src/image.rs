@@ -119,7 +119,7 @@ pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
     let path = PathBuf::from(name);
     if !path.is_file() {
         bail!(
-            "there is no archive {name}, nor an image of ours of that name ({}); `docker save` and `buildah push … docker-archive:FILE:REFERENCE` write archives",
+            "there is no archive {name}, and no image of this repository has that name ({}); `docker save` and `buildah push … docker-archive:FILE:REFERENCE` write archives",
             PROGRAMS.map(|(program, _)| program).join(", ")
         );
     }

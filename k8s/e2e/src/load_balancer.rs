@@ -101,7 +101,7 @@ async fn follow<K: std::fmt::Debug>(
     while let Some(event) = events.next().await {
         match event {
             Ok(_) => changed.notify_one(),
-            Err(error) => eprintln!("a watch ended, and is begun again: {error}"),
+            Err(error) => eprintln!("a watch ended and is restarted: {error}"),
         }
     }
 }

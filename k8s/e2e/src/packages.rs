@@ -96,14 +96,18 @@ pub(crate) fn check_machine(home: &Path) -> Result<()> {
     let mut namespaces = Command::new("unshare");
     namespaces.args(["-m", "-p", "-f", "--mount-proc", "-n", "-u", "-i", "true"]);
     process::run(&mut namespaces).context(
-        "namespaces are refused here: in a container, give it --privileged; under a hardened kernel, allow CLONE_NEWNS and CLONE_NEWNET",
+        "namespaces cannot be created: run a container with --privileged; under a hardened kernel, allow CLONE_NEWNS and CLONE_NEWNET",
     )?;
     Ok(())
 }
 
 fn check_disk(home: &Path) -> Result<()> {
-    let disk = rustix::fs::statvfs(home)
-        .with_context(|| format!("cannot tell how full the disk of {} is", home.display()))?;
+    let disk = rustix::fs::statvfs(home).with_context(|| {
+        format!(
+            "cannot determine the free space on the disk of {}",
+            home.display()
+        )
+    })?;
     let free = disk.f_bavail * disk.f_frsize;
     if free < FREE_BYTES {
         bail!(

@@ -92,7 +92,6 @@ impl EndpointSet {
         &self.draw
     }
 
-    /// Their average weight.
     pub(crate) fn mean_weight(&self) -> f64 {
         self.mean_weight
     }

@@ -241,8 +241,8 @@ fn age(file: &Path) -> Option<Duration> {
 fn why(error: &io::Error) -> String {
     let next = match error.kind() {
         io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::PermissionDenied => "let this user read it",
-        _ => "it is tried again when it changes",
+        io::ErrorKind::PermissionDenied => "grant this user read access",
+        _ => "it is read again when it changes",
     };
     format!("cannot be read ({error}): {next}")
 }

@@ -53,7 +53,7 @@ pub struct Told {
     pub snapshot: Arc<Snapshot>,
     /// When it was put in force; `None` for the empty one before the first.
     pub since: Option<Instant>,
-    /// Conditions of its objects that are not as they should be.
+    /// Conditions of configured objects that report a problem.
     pub problems: usize,
 }
 

@@ -49,7 +49,7 @@ pub struct Inspected {
     pub started: Instant,
 }
 
-/// Where the configuration comes from.
+/// Source of the configuration.
 #[derive(Clone)]
 pub enum Origin {
     /// Files and folders.

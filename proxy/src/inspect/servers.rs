@@ -103,9 +103,9 @@ impl Wanted<'_> {
 
 fn why(error: &BindError) -> &'static str {
     match error.error.kind() {
-        ErrorKind::AddrInUse => "another process has the port",
+        ErrorKind::AddrInUse => "the port is in use by another process",
         ErrorKind::AddrNotAvailable => "this machine does not have the address",
-        ErrorKind::PermissionDenied => "this user may not",
+        ErrorKind::PermissionDenied => "permission denied for this user",
         _ => "the system refuses",
     }
 }

@@ -52,10 +52,10 @@ pub enum Malformed {
     #[error("the PROXY line does not have the form `PROXY TCP4|TCP6 source destination ports`")]
     Words,
     /// An address that is none, or of the other family.
-    #[error("the PROXY line has a bad address")]
+    #[error("the PROXY line has an invalid address")]
     Address,
     /// A port that is none.
-    #[error("the PROXY line has a bad port")]
+    #[error("the PROXY line has an invalid port")]
     Port,
     /// A version other than 2, or an unknown command.
     #[error("the binary PROXY header has an unknown version or command")]
@@ -64,7 +64,7 @@ pub enum Malformed {
     #[error("the binary PROXY header has an unknown address family or transport")]
     Family,
     /// A length too short for the addresses, or beyond our bound.
-    #[error("the binary PROXY header has a bad length")]
+    #[error("the binary PROXY header has an invalid length")]
     Length,
 }
 

@@ -82,7 +82,6 @@ pub(super) struct NewLevel<S> {
 /// A part that is being put together.
 #[derive(Debug)]
 pub(super) struct NewPart<S> {
-    /// Numbers of levels.
     pub(super) hosts: Vec<usize>,
     pub(super) nodes: Vec<NewNode<S>>,
 }
@@ -115,7 +114,6 @@ impl<S> Default for RouterCompiler<S> {
 }
 
 impl<S: Source> RouterCompiler<S> {
-    /// Adds a match.
     pub(crate) fn add(&mut self, source: &S) {
         for coverage in coverages(source.hostnames()) {
             let number = self.level(coverage);

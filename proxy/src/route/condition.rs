@@ -27,23 +27,17 @@ pub enum Mismatch<'r> {
     QueryValue(&'r str),
 }
 
-/// One demand.
 #[derive(Debug)]
 pub(super) enum Condition {
-    /// The method.
     Method(Method),
-    /// A header.
     Header(NameId, ValueTest),
-    /// A query parameter.
     Query(Box<(Box<str>, ValueTest)>),
-    /// The whole path.
     Path(PatternId),
 }
 
 /// What a value must be.
 #[derive(Debug)]
 pub(super) enum ValueTest {
-    /// These bytes.
     Exact(Box<[u8]>),
     /// What the pattern matches.
     Regex(PatternId),

@@ -17,11 +17,9 @@ use super::rank::Source;
 /// What a level covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Coverage<'a> {
-    /// This name.
     Exact(&'a str),
     /// Every name under this one, itself not.
     Under(&'a str),
-    /// Every host.
     Any,
 }
 
@@ -108,7 +106,6 @@ impl HostName {
 /// found.
 #[derive(Debug)]
 pub(super) struct Level {
-    /// Its paths.
     pub(super) scope: Scope,
     /// The candidates of the prefix `/`, and behind them those with regular expressions.
     pub(super) matches: Matches,
@@ -169,7 +166,6 @@ pub(super) fn hash_exact(name: &[u8]) -> Hash {
 /// A name from the start of one of its labels.
 #[derive(Clone, Copy)]
 pub(super) struct Suffix {
-    /// Where it starts.
     pub(super) start: usize,
     /// Its hash as a wildcard's name.
     pub(super) hash: Hash,

@@ -15,7 +15,6 @@ use super::rank::{Source, ranked};
 use super::select::Candidate;
 use super::table::{Table, narrow};
 
-/// One part.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     table: Table,
@@ -151,7 +150,6 @@ impl<S: Source> NewNode<S> {
         node
     }
 
-    /// The path.
     pub(super) fn path(&self) -> &str {
         let source = self.exact.first().or(self.prefix.first());
         match source.map(|source| &source.matches().path) {
@@ -183,5 +181,4 @@ impl<S: Source> NewNode<S> {
     }
 }
 
-/// A shared part.
 pub(super) type SharedPart = Arc<Part>;

@@ -150,7 +150,6 @@ impl Paths {
         Some(&self.nodes[number])
     }
 
-    /// Every node.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.nodes
     }

@@ -174,7 +174,6 @@ impl<'a, 'p> PatternSet<'a, 'p> {
         })
     }
 
-    /// The finished set.
     pub(super) fn build(self) -> Patterns {
         Patterns(self.list.into_boxed_slice())
     }
@@ -196,7 +195,6 @@ fn literal_prefix(pattern: &str) -> Vec<u8> {
     literals.flatten().copied().collect()
 }
 
-/// Tells patterns apart.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 #[cfg(test)]

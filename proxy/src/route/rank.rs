@@ -11,7 +11,6 @@ pub(crate) trait Source: Clone {
     /// Hosts of the rule; empty means every host.
     fn hostnames(&self) -> &[Hostname];
 
-    /// The match.
     fn matches(&self) -> &HttpMatch;
 
     /// Where the rule stands among equally specific ones.

@@ -47,7 +47,6 @@ pub(super) struct Candidate {
     pub(super) route: u32,
     /// Number of the match in the rule.
     pub(super) match_index: u16,
-    /// Its first condition.
     pub(super) conditions_start: u32,
     /// One past its last condition.
     pub(super) conditions_end: u32,

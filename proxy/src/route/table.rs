@@ -67,10 +67,8 @@ impl Table {
 pub(super) struct Link(u32);
 
 impl Link {
-    /// Leads nowhere.
     pub(super) const NONE: Self = Self(u32::MAX);
 
-    /// Leads to `number`.
     pub(super) fn to(number: usize) -> Self {
         Self(narrow(number))
     }
@@ -80,7 +78,6 @@ impl Link {
         if self == Self::NONE { other } else { self }
     }
 
-    /// Where it leads.
     pub(super) fn target(self) -> Option<usize> {
         (self != Self::NONE).then_some(self.0 as usize)
     }

@@ -35,14 +35,14 @@ impl UpstreamTlsFailure {
     pub fn detail(self) -> &'static str {
         match self {
             Self::OtherName => "its certificate is for another name",
-            Self::Untrusted => "nobody whom the policy trusts vouches for its certificate",
+            Self::Untrusted => "its certificate is not signed by a trusted authority",
             Self::Expired => "its certificate is not valid at this time",
             Self::BadCertificate => "its certificate is not acceptable",
-            Self::Distrusted => "it does not accept our certificate, or that we have none",
-            Self::Refused => "it ended TLS by an alert",
-            Self::NoProtocol => "it did not agree to the protocol that is needed (ALPN)",
-            Self::NotTls => "it does not speak TLS as we do",
-            Self::Broken => "it broke off",
+            Self::Distrusted => "it requires a client certificate, or rejected ours",
+            Self::Refused => "it ended TLS with an alert",
+            Self::NoProtocol => "it did not agree to the required protocol (ALPN)",
+            Self::NotTls => "it violated the TLS protocol",
+            Self::Broken => "the connection was reset",
         }
     }
 }

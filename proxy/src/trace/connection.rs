@@ -97,7 +97,7 @@ fn candidate(rule: &L4Rule, is_match: bool, is_selected: bool) -> RouteCandidate
         (_, true) => (RouteOutcome::Selected, ""),
         (true, false) => (
             RouteOutcome::Shadowed,
-            "a more specific or older rule carries the connection",
+            "a more specific or older rule takes the connection",
         ),
         (false, false) => (RouteOutcome::Lost, "the server name differs"),
     };

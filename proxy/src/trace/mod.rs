@@ -29,7 +29,6 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    /// Adds a watcher.
     pub(crate) fn arm(&self, watch: Arc<Watch>) {
         self.list.borrow_mut().push(watch);
         self.armed.set(true);
@@ -58,7 +57,6 @@ pub(crate) struct Tracer {
     shard: u16,
     started: Instant,
     request_id: String,
-    /// Tries begun.
     attempts: u32,
     attempt_began: Instant,
     /// Policies and filters that hold, and of which nothing was told yet.

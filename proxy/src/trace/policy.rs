@@ -58,7 +58,7 @@ impl Tracer {
         let policies = names.iter().map(|name| (*name).to_owned()).collect();
         self.untold.replace(names);
         self.tell(Severity::Info, Message::PolicySelection { policies });
-        self.policy(LIMITS, PolicyEffect::Applied("they hold from here on"));
+        self.policy(LIMITS, PolicyEffect::Applied("they apply from here on"));
     }
 
     /// Whether the policy of tokens lets the request in. Of the token itself nothing is told.
@@ -160,9 +160,9 @@ impl Tracer {
     #[cold]
     pub(crate) fn session(&self, is_pinned: bool) {
         let did = if is_pinned {
-            PolicyEffect::Applied("the request goes where its session does")
+            PolicyEffect::Applied("the request follows its session")
         } else {
-            PolicyEffect::Skipped("the request belongs to no living session")
+            PolicyEffect::Skipped("the request has no valid session")
         };
         self.policy("sessionPersistence", did);
     }
@@ -187,12 +187,12 @@ impl Tracer {
         let untold = self.untold.borrow().clone();
         for kind in untold {
             let did = match kind {
-                _ if self.attempts == 0 => PolicyEffect::Skipped("the request came to no backend"),
-                REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("it ran out"),
-                REQUEST_TIMEOUT => PolicyEffect::Applied("it did not run out"),
-                BACKEND_TIMEOUT => PolicyEffect::Applied("it held for each try"),
-                RETRY if retries > 0 => PolicyEffect::Applied("there was more than one try"),
-                RETRY => PolicyEffect::Skipped("the first try was the last"),
+                _ if self.attempts == 0 => PolicyEffect::Skipped("the request reached no backend"),
+                REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("expired"),
+                REQUEST_TIMEOUT => PolicyEffect::Applied("did not expire"),
+                BACKEND_TIMEOUT => PolicyEffect::Applied("it applied to each attempt"),
+                RETRY if retries > 0 => PolicyEffect::Applied("there was more than one attempt"),
+                RETRY => PolicyEffect::Skipped("the first attempt was the last"),
                 _ => PolicyEffect::Skipped(OF_ANOTHER),
             };
             self.policy(kind, did);
@@ -236,4 +236,4 @@ const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";
 
 /// Why a filter of the rule does nothing.
-const OF_ANOTHER: &str = "it is another backend's";
+const OF_ANOTHER: &str = "it belongs to another backend";

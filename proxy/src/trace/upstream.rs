@@ -70,7 +70,7 @@ impl Tracer {
             }
             (PickResult::Answered, _) => "answered the request itself".to_owned(),
             (PickResult::FailedOpen, error) => format!(
-                "failed ({}): load balancing selects, as failureMode says",
+                "failed ({}): load balancing selects, as set by failureMode",
                 error.unwrap_or_default()
             ),
             (PickResult::FailedClosed, error) => format!("failed ({})", error.unwrap_or_default()),
@@ -104,7 +104,6 @@ impl Tracer {
         self.tell(Severity::Error, message);
     }
 
-    /// A try begins.
     #[cold]
     pub(crate) fn attempt(&mut self) {
         self.attempts += 1;

@@ -44,7 +44,6 @@ use super::pool::Connection;
 #[derive(Default)]
 pub(crate) struct Sessions(RefCell<Table<Vec<Rc<Session>>>>);
 
-/// One shared connection.
 struct Session {
     /// Whom it is for alone, where the endpoint is told (PROXY protocol).
     client: Option<Box<Endpoints>>,
@@ -60,7 +59,6 @@ type Opened = (SendRequest<Bytes>, Rc<Usage>);
 enum State {
     /// It is being made.
     Dialing,
-    /// It takes requests.
     Open {
         send: SendRequest<Bytes>,
         usage: Rc<Usage>,

@@ -186,7 +186,6 @@ impl Drop for Booking {
 pub struct ServiceState {
     /// Average seconds to the response's head over all its endpoints.
     latency: Cell<Option<f64>>,
-    /// Retries against requests.
     pub(super) load: super::retry::Load,
 }
 

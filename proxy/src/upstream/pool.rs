@@ -44,7 +44,6 @@ pub(super) enum Place {
 }
 
 impl Connection {
-    /// A fresh connection.
     pub(crate) fn new(shard: &Rc<Shard>, stream: Stream, counted: Counted) -> Self {
         Self {
             deadline: Deadline::new(shard, stream.fd()),
@@ -184,7 +183,6 @@ impl Pool {
         }
     }
 
-    /// Closes everything idle.
     pub(crate) fn clear(&self) {
         self.idle.borrow_mut().entries_mut().for_each(Vec::clear);
     }

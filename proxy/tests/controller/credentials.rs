@@ -40,7 +40,7 @@ fn a_token_is_read_again_for_each_connection() {
     controller.publish(&base, &ports);
     let gateway = base.begin(&ports);
     controller.waits_until(|seen| seen.denied >= 2);
-    gateway.waits_for_log("does not accept the token of this proxy: the token has expired");
+    gateway.waits_for_log("rejects the token of this proxy: the token has expired");
     assert!(!is_ready(&gateway));
     let failure = source(&gateway)["failure"].as_str().map(str::to_owned);
     assert!(failure.is_some_and(|it| it.contains("the token has expired")));

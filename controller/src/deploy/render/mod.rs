@@ -28,7 +28,7 @@ pub use service::addresses;
 /// A Gateway, as far as what it runs on depends on it.
 #[derive(Debug, Clone)]
 pub struct Site {
-    /// Its name.
+    /// Namespace and name of the Gateway.
     pub name: ObjectName,
     /// Its UID, by which it owns what it runs on.
     pub uid: String,
@@ -76,9 +76,9 @@ pub struct Defaults {
 /// An object as it is to be applied.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// Which.
+    /// The rendered child.
     pub child: Child,
-    /// Its JSON form.
+    /// The object in JSON.
     pub object: Value,
 }
 

@@ -242,7 +242,6 @@ fn volumes(defaults: &Defaults, name: &str) -> Vec<Volume> {
 pub(super) const AUTHORITIES: &str = "ca.crt";
 pub(super) const METRICS_PORT: i32 = 15_020;
 const READINESS_PORT: i32 = 15_021;
-/// Of the images.
 const USER: i64 = 65_532;
 /// The proxy's default, where parameters give no other: 30 s.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);

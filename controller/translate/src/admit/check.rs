@@ -25,7 +25,6 @@ impl Check {
         }
     }
 
-    /// What was found.
     pub(super) fn into_remarks(self) -> Vec<Remark> {
         self.remarks
     }

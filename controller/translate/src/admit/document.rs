@@ -74,8 +74,7 @@ impl Document {
         for mut note in notes {
             if secret {
                 // The remark quotes the value.
-                "kubectl may read the value as another one: write it in quotes"
-                    .clone_into(&mut note.text);
+                "kubectl may interpret the value differently: quote it".clone_into(&mut note.text);
             }
             let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
             if let [only] = self.items.as_slice() {

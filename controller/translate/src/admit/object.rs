@@ -31,7 +31,6 @@ pub(super) enum Outcome {
     },
 }
 
-/// Reads one object.
 pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     let Value::Object(fields) = value else {
         let text = "is not a Kubernetes object: expected a mapping with apiVersion and kind";
@@ -64,7 +63,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     if !version_read {
         let path = FieldPath::default().field("apiVersion");
         let wanted = kind.api_version();
-        let text = format!("version `{version}` is not read: write {wanted}");
+        let text = format!("version `{version}` is not supported: use {wanted}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         return Outcome::Read {
             stand_in: (kind.stand_in)(&reference.name, &value),
@@ -146,10 +145,10 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
         )),
         None => {
             let slip = suggest::nearest(name, fields.keys().map(String::as_str));
-            let slip = slip.map_or(String::new(), |slip| format!(" (is `{slip}` a slip?)"));
+            let slip = slip.map_or(String::new(), |slip| format!(" (is `{slip}` a typo?)"));
             Err((
                 path,
-                format!("is missing{slip}: every object names its apiVersion and kind"),
+                format!("is required{slip}: every object has apiVersion and kind"),
             ))
         }
     }
@@ -159,10 +158,12 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
 enum Found {
     /// A kind that is read.
     Read(&'static Kind),
-    /// Another one.
     Foreign,
     /// Most likely a slip of the pen in `field`.
-    Slip { field: &'static str, text: String },
+    Slip {
+        field: &'static str,
+        text: String,
+    },
 }
 
 fn find(group: &str, name: &str) -> Found {
@@ -212,13 +213,13 @@ fn is_slip(group: &str, known: &str) -> bool {
 fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
     let path = FieldPath::default().field("metadata");
     let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
-        let text = "is missing: the object needs metadata with a name";
+        let text = "is required: an object needs metadata with a name";
         return Err(vec![Remark::error(&path, Reason::Required, text)]);
     };
     let name = match metadata.get("name") {
         Some(Value::String(name)) if !name.is_empty() => name.clone(),
         Some(Value::Number(_) | Value::Bool(_)) => {
-            let text = "is not text: write it in quotes";
+            let text = "is not text: quote it";
             return Err(vec![Remark::error(
                 &path.field("name"),
                 Reason::WrongType,
@@ -244,7 +245,7 @@ fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, 
         Some(Value::String(text)) if text.is_empty() => DEFAULT_NAMESPACE.to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(_) => {
-            let text = "is not text: write it in quotes";
+            let text = "is not text: quote it";
             return Err(vec![Remark::error(
                 &path.field("namespace"),
                 Reason::WrongType,

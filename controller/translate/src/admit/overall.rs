@@ -110,12 +110,12 @@ fn refuses(stand_in: &Object) -> String {
     if targets.is_empty() || targets.iter().any(|target| target.name.is_empty()) {
         let namespace = &stand_in.metadata().namespace;
         format!(
-            "is refused and has no previous version, and its targets cannot be told: until it is \
+            "is invalid, has no previous version, and its targets are unknown: until it is \
              admitted, they may be anything in namespace `{namespace}` that has no such policy of \
              its own, and {closed}"
         )
     } else {
-        format!("is refused and has no previous version: until it is admitted, {closed}")
+        format!("is invalid and has no previous version: until it is corrected, {closed}")
     }
 }
 
@@ -132,7 +132,7 @@ fn closed(stand_in: &Object) -> &'static str {
 fn emptied(files: &FileSet, lost: &BTreeSet<Arc<str>>) -> Vec<Finding> {
     let is_empty = |name: &&Arc<str>| files.file(name).is_some_and(File::is_empty);
     let emptied = lost.iter().filter(is_empty);
-    let text = "has no objects now; what it had is gone";
+    let text = "has no objects now; those it had are removed";
     emptied
         .map(|file| of_file(file, Reason::Emptied, text.to_owned()))
         .collect()
@@ -154,7 +154,7 @@ fn kept(objects: &Objects) -> Vec<Finding> {
             more => format!(" and {more} more"),
         };
         let names = names.join(", ");
-        let text = format!("the previous version stays in force of {names}{more}");
+        let text = format!("the previous version of {names}{more} stays in effect");
         of_file(file, Reason::PreviousKept, text)
     });
     findings.collect()

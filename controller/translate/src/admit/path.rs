@@ -13,9 +13,7 @@ pub struct FieldPath(Vec<Step>);
 /// One step into a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Step {
-    /// Into a mapping.
     Field(Cow<'static, str>),
-    /// Into a sequence.
     Item(usize),
 }
 

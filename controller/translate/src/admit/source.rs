@@ -16,7 +16,7 @@ impl Source {
         let text = if text.len() > MAX_BYTES {
             let size = text.len() >> 20;
             Err(format!(
-                "has {size} MiB: at most {} are read, split it",
+                "has {size} MiB: the limit is {} MiB; split it",
                 MAX_BYTES >> 20
             ))
         } else {

@@ -55,7 +55,6 @@ pub(super) fn group(text: &str) -> Verdict {
         .map_err(|_| format!("`{text}` is not an API group, such as gateway.networking.k8s.io"))
 }
 
-/// A kind.
 pub(super) fn kind(text: &str) -> Verdict {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let starts = text.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -76,7 +75,7 @@ pub(super) fn hostname(text: &str) -> Verdict {
 pub(super) fn precise_hostname(text: &str) -> Verdict {
     match Hostname::parse(text) {
         Ok(host) if host.wildcard_suffix().is_none() => Ok(()),
-        Ok(_) => Err(format!("`{text}` has a wildcard: name one host")),
+        Ok(_) => Err(format!("`{text}` is a wildcard: use one host name")),
         Err(error) => Err(error.to_string()),
     }
 }

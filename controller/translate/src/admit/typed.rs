@@ -166,7 +166,7 @@ fn in_words(expected: &str) -> &str {
 
 fn remedy(value: Option<&Value>, expected: &str) -> &'static str {
     match value {
-        Some(Value::Number(_) | Value::Bool(_)) if expected == "a string" => ": write it in quotes",
+        Some(Value::Number(_) | Value::Bool(_)) if expected == "a string" => ": quote it",
         Some(Value::String(text)) if expected != "a string" => {
             let literal = text.parse::<f64>().is_ok() || text == "true" || text == "false";
             if literal { ": remove the quotes" } else { "" }

@@ -33,7 +33,7 @@ impl UnknownFields {
             }
             Self::Warn => {
                 remark.severity = Severity::Error;
-                remark.text += ", and it may say who is let in: correct or remove it, or update \
+                remark.text += ", and it may restrict access: correct or remove it, or update \
                                 the gateway";
             }
             Self::Refuse => {

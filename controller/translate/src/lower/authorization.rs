@@ -12,7 +12,7 @@ use crate::reason::Reason;
 pub(crate) fn lower(spec: &AuthorizationSpec) -> (AuthorizationPolicy, Vec<Problem>) {
     let mut problems = Vec::new();
     if spec.deny.is_empty() && spec.allow.is_empty() {
-        let message = "has no rule: give one in deny or in allow";
+        let message = "has no rule: add one to deny or allow";
         problems.push(Problem::new(Reason::Invalid, "", message));
     }
     let mut rules = |list: &str, specs: &[AuthorizationRuleSpec]| {

@@ -95,11 +95,11 @@ fn protocol(spec: &BackendSpec) -> Result<BackendProtocol, Problem> {
         (Api::Tcp, _) => Ok(BackendProtocol::Tcp),
         (Api::Https, None) => Err(invalid(
             "protocol",
-            "HTTPS needs `tls`: say how the backend proves who it is",
+            "HTTPS needs `tls`: specify how to verify the backend's certificate",
         )),
         (Api::Http | Api::H2c, Some(_)) => Err(invalid(
             "protocol",
-            "this protocol is in clear text: use HTTPS or TCP, or remove `tls`",
+            "this protocol is plain text: use HTTPS or TCP, or remove `tls`",
         )),
     }
 }
@@ -127,7 +127,7 @@ fn hosts(spec: &BackendSpec) -> Result<Hosts, Problem> {
         }
         _ => Err(invalid(
             "",
-            "exactly one of `addresses`, `dns` and `unix` says where a backend is",
+            "set exactly one of `addresses`, `dns` and `unix`",
         )),
     }
 }

@@ -80,7 +80,7 @@ fn exact(service: Option<&str>, method: Option<&str>) -> Result<PathMatch, Probl
     for (text, field) in [(service, "service"), (method, "method")] {
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         if text.is_some_and(|text| !text.chars().all(name)) {
-            let message = "this is no name of gRPC: use letters, digits, `_` and `.`";
+            let message = "this is not a gRPC name: use letters, digits, `_` and `.`";
             return Err(unsupported(field, message));
         }
     }

@@ -27,7 +27,7 @@ fn fields(specs: &[Header], list: &str) -> Result<Vec<(HeaderName, HeaderValue)>
         let at = |problem: Problem| problem.under(format_args!("{list}[{index}]"));
         let name = name(&spec.name).map_err(|problem| at(problem.under("name")))?;
         let value = HeaderValue::from_str(&spec.value).map_err(|_| {
-            let message = "the value has characters that no header may have: remove them";
+            let message = "the value has characters that are not allowed in a header: remove them";
             at(Problem::new(Reason::UnsupportedValue, "value", message))
         })?;
         if fields.iter().all(|(other, _)| *other != name) {

@@ -56,7 +56,7 @@ fn timeouts(spec: &HttpRouteTimeouts, notes: &mut Notes) -> Timeouts {
         notes.problems.push(Problem::new(
             Reason::UnsupportedValue,
             "timeouts.backendRequest",
-            format!("{backend} is longer than the whole request's {request}: make it shorter"),
+            format!("{backend} exceeds the request timeout ({request}): shorten it"),
         ));
     }
     let timeout = |duration: Option<GatewayDuration>| {
@@ -76,7 +76,7 @@ fn retry(spec: &HttpRouteRetry, notes: &mut Notes) -> Retry {
             Problem::new(
                 Reason::UnsupportedValue,
                 format!("retry.codes[{index}]"),
-                format!("{code} is not retried: use codes from 400 to 599"),
+                format!("{code} cannot be retried: use codes from 400 to 599"),
             )
         }))
     });

@@ -35,7 +35,7 @@ pub(crate) struct LoweredJwt {
 pub(crate) fn lower(reader: &Reader<'_>, from: Referrer<'_>, spec: &JwtSpec) -> LoweredJwt {
     let (mut problems, mut refs) = (Vec::new(), Vec::new());
     if spec.providers.is_empty() {
-        let message = "name nobody whose tokens are believed: give one with issuer and jwks";
+        let message = "no provider is configured: add one with issuer and jwks";
         problems.push(invalid("providers", message));
     }
     let mut issuers = HashSet::new();
@@ -80,7 +80,10 @@ fn provider(
     spec: &JwtProviderSpec,
 ) -> Result<(JwtProvider, Option<Problem>), Problem> {
     if spec.issuer.is_empty() {
-        return Err(invalid("issuer", "is empty: give the `iss` of its tokens"));
+        return Err(invalid(
+            "issuer",
+            "is required: set it to the `iss` of the tokens",
+        ));
     }
     let (keys, problem) = keys(reader, from, &spec.jwks).map_err(|it| it.under("jwks"))?;
     let claims = spec.claims_to_headers.iter().enumerate();
@@ -118,7 +121,7 @@ fn keys(
             let (keys, problem) = remote.map_err(|problem| problem.under("remote"))?;
             Ok((keys, problem.map(|problem| problem.under("remote"))))
         }
-        _ => Err(invalid("", "give exactly one of inline and remote")),
+        _ => Err(invalid("", "set exactly one of inline and remote")),
     }
 }
 
@@ -136,7 +139,7 @@ fn remote(
         }
         (None, None, Some(url)) => (JwksLocation::Url(self::url(url)?), None),
         _ => {
-            let message = "give either backendRef with path, or url";
+            let message = "set either backendRef with path, or url";
             return Err(invalid("", message));
         }
     };
@@ -149,7 +152,7 @@ fn path(text: &str) -> Result<String, Problem> {
     if whole {
         return Ok(text.to_owned());
     }
-    let message = format!("`{text}` is no path: start it with `/`, without spaces and fragment");
+    let message = format!("`{text}` is not a path: start it with `/`, without spaces and fragment");
     Err(invalid("path", message))
 }
 
@@ -221,7 +224,8 @@ fn realm(text: &str) -> Result<String, Problem> {
     if text.bytes().all(plain) {
         return Ok(text.to_owned());
     }
-    let message = "has quotes, backslashes or what is not printable ASCII: leave them out";
+    let message =
+        "has quotes, backslashes or characters that are not printable ASCII: leave them out";
     Err(invalid("realm", message))
 }
 

@@ -119,5 +119,5 @@ pub(crate) fn unsupported(field: &str, message: impl std::fmt::Display) -> Probl
 }
 
 pub(crate) fn unknown_type(field: &str) -> Problem {
-    unsupported(field, "this type of match is not known here: use another")
+    unsupported(field, "this type of match is not supported: use another")
 }

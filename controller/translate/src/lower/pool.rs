@@ -116,7 +116,7 @@ fn find_picker(
     let EndpointPickerReference { group, kind, .. } = reference;
     if (&**group, &**kind) != (api::Service::GROUP, api::Service::KIND) {
         let message =
-            format!("kind `{kind}` of group `{group}` is no endpoint picker: use Service");
+            format!("kind `{kind}` of group `{group}` cannot be an endpoint picker: use Service");
         return fail("kind", message);
     }
     let name = ObjectName::new(namespace, &reference.name);
@@ -125,7 +125,7 @@ fn find_picker(
     };
     if object.spec.kind.as_deref() == Some("ExternalName") {
         let message = format!(
-            "Service {name} is of type ExternalName, which can lead anywhere (CVE-2021-25740): use \
+            "Service {name} is of type ExternalName, which can point anywhere (CVE-2021-25740): use \
              one that selects pods"
         );
         return fail("name", message);
@@ -136,7 +136,7 @@ fn find_picker(
     let Some(port) = port else {
         let message = match number {
             Some(number) => format!("Service {name} has no TCP port {number}: use one that it has"),
-            None => "is missing: a Service has to be named with one of its ports".to_owned(),
+            None => "is required for a Service".to_owned(),
         };
         return fail("port", message);
     };

@@ -93,7 +93,7 @@ fn path(
         }
         _ => Err(unsupported(
             "path.type",
-            "the field of this type is missing: add it",
+            "the field for this type is required: add it",
         )),
     }
 }
@@ -106,7 +106,7 @@ fn check_prefix_matches(matches: &[HttpRouteMatch]) -> Result<(), Problem> {
     if all_prefixes {
         return Ok(());
     }
-    let message = "ReplacePrefixMatch needs matches of type PathPrefix alone: change the matches, \
+    let message = "ReplacePrefixMatch needs all matches to be of type PathPrefix: change the matches, \
                    or use ReplaceFullPath";
     Err(Problem::new(
         Reason::IncompatibleFilters,
@@ -128,7 +128,7 @@ fn check_replacement(path: &str, field: &str) -> Result<(), Problem> {
         return Ok(());
     }
     let message = format!(
-        "`{path}` cannot replace a path: start it with `/`, escape what RFC 3986 does not allow, \
+        "`{path}` cannot replace a path: start it with `/`, escape characters that RFC 3986 does not allow, \
          and leave out query and fragment"
     );
     Err(unsupported(field, message))

@@ -116,7 +116,7 @@ pub(crate) fn problem(rival: &RouteId, listener: &ListenerKey, field: &str) -> P
     let (kind, route) = rival;
     let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
     let message = format!(
-        "{kind} {route} is older, or first by name, and has hosts of listener `{listener}` that this \
+        "{kind} {route} takes precedence (older, or first by name) for hosts of listener `{listener}` that this \
          route wants: HTTP and gRPC cannot share one, use other hosts or another listener"
     );
     Problem::new(Reason::Conflicted, field, message)

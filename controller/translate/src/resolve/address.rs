@@ -45,7 +45,7 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         if !address.routability.is_empty() {
             let field = format!("spec.addresses[{index}].routability");
             let message = format!(
-                "no address of a machine is of routability `{}`: leave it out",
+                "routability `{}` does not apply to the addresses of a machine: leave it out",
                 address.routability
             );
             out_of_scope.push(Problem::new(Reason::AddressNotAssigned, field, message));
@@ -59,12 +59,12 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
         match address.value.parse::<IpAddr>() {
             Ok(ip) if !is_usable(ip, usable) => {
                 unusable.push(fail(format!(
-                    "this machine has no address {ip}: ask for one it has"
+                    "this machine does not have the address {ip}: use one that it has"
                 )));
             }
             Ok(ip) if bind.is_none_or(|other| other == ip) => bind = Some(ip),
             Ok(_) => unusable.push(fail(
-                "a Gateway listens on one address of a machine or on all: leave one, or none"
+                "a Gateway listens on one address of the machine or on all: keep one, or none"
                     .to_owned(),
             )),
             Err(_) => unusable.push(fail(format!("`{}` is not an IP address", address.value))),
@@ -185,7 +185,7 @@ fn not_met(index: usize, request: &GatewayAddress) -> Problem {
         ("", value) => (
             Reason::AddressNotUsable,
             format!(
-                "{kind} {value} was not assigned to this Gateway: ask for one that the load \
+                "{kind} {value} was not assigned to this Gateway: request one that the load \
                  balancer has"
             ),
         ),
@@ -198,13 +198,13 @@ fn not_met(index: usize, request: &GatewayAddress) -> Problem {
         (ROUTABLE_IN_CLUSTER, value) => (
             Reason::AddressNotAssigned,
             format!(
-                "{value} is not a ClusterIP of the Gateway's Service: ask for a free one of the \
+                "{value} is not a ClusterIP of the Gateway's Service: request a free one of the \
                  cluster's ServiceCIDR when you create the Gateway, since a Service keeps its own"
             ),
         ),
         (other, _) => (
             Reason::AddressNotAssigned,
-            format!("no address is of routability `{other}`: use Cluster, or leave it out"),
+            format!("routability `{other}` is not supported: use Cluster, or leave it out"),
         ),
     };
     Problem::new(reason, field, message)

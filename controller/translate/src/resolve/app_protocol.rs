@@ -33,9 +33,7 @@ pub(crate) fn no_http(port: &api::ServicePort, tls: Option<&BackendTls>) -> Opti
     let name = port.app_protocol.as_deref().unwrap_or_default();
     let wants_tls = ["https", "kubernetes.io/wss"].contains(&&*name.to_ascii_lowercase());
     Some(if wants_tls {
-        format!(
-            "has appProtocol `{name}`: add a BackendTLSPolicy that says what its certificate is"
-        )
+        format!("has appProtocol `{name}`: add a BackendTLSPolicy to verify its certificate")
     } else {
         format!(
             "has appProtocol `{name}`, which is not supported: use http, https, grpc, \

@@ -36,7 +36,7 @@ impl Reader<'_> {
         let is_map = (to.group, to.kind) == (ConfigMap::GROUP, ConfigMap::KIND);
         if !is_map && (to.group, to.kind) != (Secret::GROUP, Secret::KIND) {
             return Err(InvalidAuthority::Kind(format!(
-                "certificates of authorities cannot come from kind `{}` of group `{}`: refer to a \
+                "CA certificates cannot come from kind `{}` of group `{}`: refer to a \
                  ConfigMap, a Secret or a ClusterTrustBundle",
                 to.kind, to.group
             )));
@@ -96,7 +96,7 @@ impl Reader<'_> {
             format!("a certificate of {} {}/{}", to.kind, to.namespace, to.name)
         };
         for certificate in certificates {
-            let said = (&*subject, ": renew it, or take it out");
+            let said = (&*subject, ": renew it, or remove it");
             expiries.note(self, certificate, field, said);
         }
     }
@@ -115,12 +115,12 @@ fn bundle(pem: &[u8], place: &str) -> Result<Vec<Der>, String> {
         let der = Der::new(&certificate);
         roots
             .add(certificate)
-            .map_err(|_| format!("has something in `{place}` that is no X.509 certificate"))?;
+            .map_err(|_| format!("has an entry in `{place}` that is not an X.509 certificate"))?;
         Ok(der)
     });
     match certificates.collect::<Result<Vec<Der>, String>>()? {
         none if none.is_empty() => Err(format!(
-            "has no PEM certificate in `{place}`: put those of the authorities there"
+            "has no PEM certificate in `{place}`: add the CA certificates"
         )),
         certificates => Ok(certificates),
     }

@@ -25,13 +25,9 @@ pub(crate) struct Referrer<'r> {
 /// What a referrer sends to backends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
-    /// HTTP requests.
     Requests,
-    /// gRPC calls.
     Calls,
-    /// Bytes of connections.
     Streams,
-    /// Datagrams.
     Datagrams,
 }
 
@@ -123,7 +119,7 @@ impl Reader<'_> {
         };
         if service.spec.kind.as_deref() == Some("ExternalName") {
             let message = format!(
-                "Service {name} is of type ExternalName, which can lead anywhere \
+                "Service {name} is of type ExternalName, which can point anywhere \
                  (CVE-2021-25740): use a Backend with `dns`"
             );
             return fail(Reason::InvalidKind, message);
@@ -160,7 +156,7 @@ impl Reader<'_> {
             Some(Ok(backend)) => match unable(backend, from.carries) {
                 None => Ok(Target::Backend(BackendKey::new(name))),
                 Some(why) => {
-                    let message = format!("Backend {name} {why}, which no {} can use", from.kind);
+                    let message = format!("Backend {name} {why}, which a {} cannot use", from.kind);
                     Err(Problem::new(Reason::UnsupportedProtocol, "", message))
                 }
             },
@@ -199,7 +195,7 @@ fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<BackendKind, Probl
         (api::Backend::GROUP, api::Backend::KIND) => Ok(BackendKind::Backend),
         (group, kind) => {
             let message = format!(
-                "kind `{kind}` of group `{group}` cannot serve requests: refer to a Service or a \
+                "kind `{kind}` of group `{group}` cannot be a backend: refer to a Service or a \
                  Backend"
             );
             Err(Problem::new(Reason::InvalidKind, "", message))
@@ -242,7 +238,7 @@ fn unable(backend: &model::Backend, carries: Carries) -> Option<&'static str> {
         }
         Carries::Datagrams if is_unix => Some("is a unix stream socket"),
         Carries::Datagrams if backend.tls.is_some() => Some("speaks TLS"),
-        Carries::Datagrams if backend.proxy_protocol.is_some() => Some("wants PROXY protocol"),
+        Carries::Datagrams if backend.proxy_protocol.is_some() => Some("requires PROXY protocol"),
         _ => None,
     }
 }

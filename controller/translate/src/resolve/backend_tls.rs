@@ -146,7 +146,7 @@ fn find(
             }
         }
         (Backend::GROUP, Backend::KIND) if section.is_some() => {
-            let message = "a Backend has no sections: leave it out";
+            let message = "a Backend has no sections: leave sectionName out";
             Err(Problem::new(Reason::Invalid, "sectionName", message))
         }
         (Backend::GROUP, Backend::KIND) => {
@@ -157,8 +157,9 @@ fn find(
             }
         }
         (group, kind) => {
-            let message =
-                format!("kind `{kind}` of group `{group}` is no target: use Service or Backend");
+            let message = format!(
+                "kind `{kind}` of group `{group}` cannot be a target: use Service or Backend"
+            );
             Err(Problem::new(Reason::Invalid, "kind", message))
         }
     }

@@ -124,7 +124,7 @@ fn identity(name: &SubjectAltName) -> Result<Identity, String> {
             .map(Identity::Dns)
             .map_err(|error| error.to_string()),
         SubjectAltNameType::Uri if name.uri.is_empty() => {
-            Err("is no URI: write one such as spiffe://cluster.local/ns/a/sa/b".to_owned())
+            Err("is not a URI: use one such as spiffe://cluster.local/ns/a/sa/b".to_owned())
         }
         SubjectAltNameType::Uri => Ok(Identity::Uri(name.uri.clone())),
     }

@@ -103,7 +103,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
     let strangers = names(listeners, own, rivals.strangers(port, family));
     if !strangers.is_empty() {
         let message = format!(
-            "port {port} is shared with a protocol that cannot be told apart from `{}` (listeners \
+            "port {port} is shared with a protocol that cannot be distinguished from `{}` (listeners \
              {strangers}): give each protocol a port of its own",
             own.offer.protocol
         );
@@ -118,7 +118,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
     }
     if !family.has_hostnames() {
         let message =
-            format!("port {port} is also that of listeners {twins}: give each a port of its own");
+            format!("port {port} is also used by listeners {twins}: give each its own port");
         return Some(Problem::new(
             Reason::ProtocolConflict,
             own.field("port"),
@@ -126,7 +126,7 @@ fn conflict(listeners: &[&Listener], index: usize, rivals: &Ports) -> Option<Pro
         ));
     }
     let message = format!(
-        "port {port} and host name {} are also those of listeners {twins}: change one of them",
+        "port {port} and host name {} are also used by listeners {twins}: change one of them",
         own.offer
             .hostname
             .as_ref()

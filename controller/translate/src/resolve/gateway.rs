@@ -115,7 +115,7 @@ fn check_parameters_kind(object: &api::Gateway) -> Result<(), Problem> {
     match parameters_ref(object).filter(|it| !is_known(it)) {
         None => Ok(()),
         Some(reference) => Err(invalid_parameters(format!(
-            "kind `{}` of group `{}` holds no parameters: refer to a {PARAMETERS_KIND} of group \
+            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS_KIND} of group \
              {OWN_GROUP}",
             reference.kind, reference.group
         ))),

@@ -185,7 +185,7 @@ impl Listener {
         let expired = clients.expiries.expired.iter().map(blamed);
         self.expiries.expired.extend(expired);
         if clients.client_auth.is_none() {
-            let message = "nobody is left to vouch for clients: see ResolvedRefs";
+            let message = "no valid CA certificate is left for client validation: see ResolvedRefs";
             self.refusals
                 .push(Problem::new(Reason::NoValidCACertificate, "", message));
         }
@@ -215,7 +215,7 @@ fn socket_port(port: NonZeroU16, options: &Options) -> Result<NonZeroU16, Proble
     };
     if options.reserved_ports.contains(&socket.get()) {
         return Err(fail(format!(
-            "port {socket} is the proxy's own: choose another one"
+            "port {socket} is used by the proxy itself: choose another one"
         )));
     }
     Ok(socket)
@@ -248,7 +248,7 @@ fn route_kinds(
             kinds.extend(seen.insert(kind).then(|| kind.clone()));
         } else {
             let message = format!(
-                "a listener of protocol `{}` does not take routes of kind `{}` of group `{}`",
+                "a listener of protocol `{}` does not accept routes of kind `{}` of group `{}`",
                 spec.protocol, kind.kind, kind.group
             );
             let field = format!("allowedRoutes.kinds[{index}]");

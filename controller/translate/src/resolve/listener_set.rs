@@ -19,7 +19,7 @@ pub(crate) fn check_allowed(
         return Ok(());
     }
     let message = format!(
-        "Gateway {gateway} takes no ListenerSets from namespace `{}`: see its allowedListeners",
+        "Gateway {gateway} does not allow ListenerSets from namespace `{}`: see its allowedListeners",
         set.namespace
     );
     Err(Problem::new(Reason::NotAllowed, "spec.parentRef", message))

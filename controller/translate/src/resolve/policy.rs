@@ -133,7 +133,7 @@ fn keep_restrictions(target: &PolicyTarget, spec: &mut PolicySpec) {
 
 fn conflicted(field: &str, owner: &ObjectName) -> Problem {
     let message = format!(
-        "the older TrafficPolicy {owner} says this of the same target: remove it from one of them"
+        "the older TrafficPolicy {owner} sets this for the same target: remove it from one of them"
     );
     Problem::new(Reason::Conflicted, field, message)
 }
@@ -146,7 +146,7 @@ fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> 
             Reason::Invalid,
             field.path(spec),
             format!(
-                "this has no meaning for such a target: aim the policy at {}",
+                "this does not apply to such a target: target {} instead",
                 field.reach.targets()
             ),
         )),
@@ -168,4 +168,4 @@ pub(crate) fn spell(target: &PolicyTarget) -> String {
 
 /// What becomes of requests while a policy that restricts them has a target that cannot be told.
 pub(crate) const UNTIL_THEN_REFUSED: &str =
-    "; until then every request that it may have meant is refused";
+    "; until then every request that it may apply to is rejected";

@@ -32,7 +32,6 @@ pub(crate) enum Reach {
     Request,
     /// Gateways, and what requests go to.
     Upstream,
-    /// Everything.
     Anywhere,
 }
 

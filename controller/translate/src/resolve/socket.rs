@@ -44,7 +44,7 @@ pub(crate) fn problem(holder: &GatewayPort, gateway: &ObjectName, listener: &Lis
     let wanted = listener.offer.port;
     let message = if owner == gateway {
         format!(
-            "port {wanted} and the port offset come to port {port} of the same Gateway: choose \
+            "port {wanted} and the port offset collide with port {port} of the same Gateway: choose \
              another port or offset"
         )
     } else {

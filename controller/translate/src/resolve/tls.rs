@@ -133,7 +133,7 @@ pub(super) fn note_expiry(
     let namespace = reference.namespace.as_deref().unwrap_or(own);
     let name = &reference.name;
     let subject = format!("the certificate of Secret {namespace}/{name}");
-    let advice = format!(", and {peers} refuse it: renew it");
+    let advice = format!(", and {peers} reject it: renew it");
     expiries.note(reader, certificate, field, (&subject, &advice));
 }
 
@@ -173,11 +173,7 @@ fn options(tls: Option<&ListenerTls>, alpn: &[Alpn], notes: &mut Notes) -> Optio
         Some(text) => {
             let parsed = alpn_list(text);
             if parsed.is_none() {
-                refuse(
-                    ALPN,
-                    text,
-                    "use h2, http/1.1 or both with a comma, or nothing",
-                );
+                refuse(ALPN, text, "use h2, http/1.1, or both separated by a comma");
             }
             parsed
         }

@@ -73,7 +73,7 @@ fn conditions(
         [] => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };

@@ -165,7 +165,7 @@ fn addresses_assigned(conditions: Conditions, frame: &Frame) -> Conditions {
         [] => conditions.happy(
             Type::AddressesAssigned,
             Reason::AddressesAssigned,
-            "the Gateway has every address that it asks for",
+            "all requested addresses are assigned",
         ),
         unassigned => {
             let conditions = conditions.unhappy(Type::AddressesAssigned, unassigned);
@@ -192,7 +192,7 @@ fn tls(conditions: Conditions, object: &api::Gateway, frame: &Frame) -> Conditio
         Some(Ok(_)) => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         Some(Err(problem)) => conditions.unhappy(Type::ResolvedRefs, std::slice::from_ref(problem)),
     };
@@ -200,7 +200,7 @@ fn tls(conditions: Conditions, object: &api::Gateway, frame: &Frame) -> Conditio
     if !lets_anyone_in(&object.spec) {
         return conditions;
     }
-    let message = "clients without a valid certificate are let in: use AllowValidOnly where \
+    let message = "clients without a valid certificate are allowed: use AllowValidOnly where \
                    certificates are to protect something";
     let problem = Problem::new(Reason::ConfigurationChanged, "spec.tls.frontend", message);
     conditions.unhappy(Type::InsecureFrontendValidationMode, &[problem])
@@ -231,7 +231,7 @@ impl ListenerStatus {
             [] => conditions.happy(
                 Type::ResolvedRefs,
                 Reason::ResolvedRefs,
-                "every reference leads somewhere",
+                "all references are resolved",
             ),
             refs => conditions.unhappy(Type::ResolvedRefs, refs),
         };
@@ -239,7 +239,7 @@ impl ListenerStatus {
             None => conditions.happy(
                 Type::Conflicted,
                 Reason::NoConflicts,
-                "no other listener claims the same",
+                "there is no conflict with other listeners",
             ),
             Some(conflict) => conditions.unhappy(Type::Conflicted, std::slice::from_ref(conflict)),
         };
@@ -281,7 +281,7 @@ fn listener_programmed(conditions: Conditions, frame: &Frame, judged: &Judged<'_
         return conditions.unhappy(Type::Programmed, std::slice::from_ref(problem));
     }
     if !judged.is_programmed() {
-        return invalid(conditions, "not every reference leads somewhere".into());
+        return invalid(conditions, "not all references are resolved".into());
     }
     if !frame.refusals.is_empty() {
         return invalid(conditions, "the Gateway is not accepted".into());

@@ -70,17 +70,14 @@ impl GatewayClassStatus {
 fn supported_version(release: Option<Release>) -> String {
     match release {
         Some(release) if release.is_supported() => {
-            format!(
-                "the definitions of Gateway API {} are installed",
-                release.version
-            )
+            format!("the CRDs of Gateway API {} are installed", release.version)
         }
         Some(release) => format!(
-            "the definitions of Gateway API {} are installed, which this controller has not been tested with: install those of {SUPPORTED_TEXT}",
+            "the installed CRDs of Gateway API {} are not tested with this controller: install those of {SUPPORTED_TEXT}",
             release.version
         ),
         None => format!(
-            "which version of Gateway API is installed is unknown: the definition of GatewayClass has no valid annotation gateway.networking.k8s.io/bundle-version, or may not be read; install the definitions of {SUPPORTED_TEXT}"
+            "the installed version of Gateway API is unknown: the CRD of GatewayClass has no valid annotation gateway.networking.k8s.io/bundle-version, or cannot be read; install the CRDs of {SUPPORTED_TEXT}"
         ),
     }
 }

@@ -118,7 +118,7 @@ fn conditions(
         [] => conditions.happy(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,
-            "every reference leads somewhere",
+            "all references are resolved",
         ),
         refs => conditions.unhappy(Type::ResolvedRefs, refs),
     };
@@ -130,10 +130,8 @@ fn attached(conditions: Conditions, has_jwt: bool, target: &TargetOutcome<'_>) -
         (true, refusal) if target.in_use => {
             let effect = match refusal {
                 None => "the policy has an effect",
-                Some(_) if has_jwt => {
-                    "what the policy says of tokens has an effect, and nothing else"
-                }
-                Some(_) => "what the policy says of authorization has an effect, and nothing else",
+                Some(_) if has_jwt => "only the policy's JWT settings have an effect",
+                Some(_) => "only the policy's authorization settings have an effect",
             };
             conditions.happy(Type::Attached, Reason::Attached, effect)
         }

@@ -117,7 +117,7 @@ impl Hierarchies {
                 break;
             }
             if Instant::now() > deadline {
-                bail!("processes {left:?} of {path} do not end, although they were killed");
+                bail!("processes {left:?} of {path} do not exit, although they were killed");
             }
             for pid in left.into_iter().filter_map(Pid::from_raw) {
                 // It may have ended just now.

@@ -51,7 +51,7 @@ pub(super) fn is_there(folder: &Path) -> bool {
 pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
     let stream = connect(folder)?;
     let peer = rustix::net::sockopt::socket_peercred(&stream)
-        .context("cannot tell the process of a supervisor")?;
+        .context("cannot find the process of a supervisor")?;
     Ok(peer.pid.as_raw_pid())
 }
 
@@ -67,8 +67,8 @@ pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component
     let mut answer = String::new();
     BufReader::new(stream)
         .read_line(&mut answer)
-        .context("a supervisor does not answer")?;
-    match serde_json::from_str(&answer).context("a supervisor's answer is malformed")? {
+        .context("a supervisor does not respond")?;
+    match serde_json::from_str(&answer).context("a supervisor's response is malformed")? {
         Reply::Components(components) => Ok(components),
         Reply::Refused(reason) => bail!("{reason}"),
     }
@@ -77,7 +77,7 @@ pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component
 fn connect(folder: &Path) -> Result<UnixStream> {
     UnixStream::connect(socket(folder)).with_context(|| {
         format!(
-            "cannot reach the supervisor of {}: see its log, or start the cluster anew",
+            "cannot reach the supervisor of {}: see its log, or start the cluster again",
             folder.display()
         )
     })

@@ -40,11 +40,7 @@ impl Cluster {
         }
         let left = self.leftovers(&hierarchies);
         if !left.is_empty() {
-            bail!(
-                "these are left of cluster {}: {}",
-                self.name,
-                left.join(", ")
-            );
+            bail!("left over from cluster {}: {}", self.name, left.join(", "));
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ impl Cluster {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_plain) {
             bail!(
-                "'{name}' is no name of a cluster: use up to {LONGEST_NAME} small letters, digits and hyphens"
+                "'{name}' is not a valid cluster name: use up to {LONGEST_NAME} small letters, digits and hyphens"
             );
         }
         Ok(Self {
@@ -131,7 +131,7 @@ impl Cluster {
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => bail!(
-                "another e2e starts or removes cluster {} just now: wait for it, or use another --name",
+                "another e2e is starting or removing cluster {}: wait for it, or use another --name",
                 self.name
             ),
             Err(TryLockError::Error(error)) => {

@@ -132,7 +132,7 @@ impl Cluster {
                 runs(&Request::Signal(component, Signal::KILL.as_raw()))?;
             }
             if began.elapsed() > 2 * STOP_PATIENCE {
-                bail!("{component} does not end, although it was killed");
+                bail!("{component} does not exit, although it was killed");
             }
             running = runs(&Request::Status)?;
         }

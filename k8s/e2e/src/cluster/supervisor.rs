@@ -124,7 +124,7 @@ struct Supervisor<'a> {
 
 impl<'a> Supervisor<'a> {
     fn new(cluster: &'a Cluster, place: Place) -> Result<Self> {
-        let (ended, wake) = UnixStream::pair().context("cannot make a pair of sockets")?;
+        let (ended, wake) = UnixStream::pair().context("cannot create a socket pair")?;
         ended.set_nonblocking(true)?;
         signal_hook::low_level::pipe::register(SIGCHLD, wake).context("cannot watch children")?;
         let path = control::socket(&cluster.folder_of(place));

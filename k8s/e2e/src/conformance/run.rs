@@ -63,7 +63,7 @@ fn run_once(
     let mut verdict = Verdict::new(log.path.clone());
     if let Some(stdout) = child.stdout.take() {
         for line in BufReader::new(stdout).lines() {
-            let line = line.context("cannot read what the suite says")?;
+            let line = line.context("cannot read the suite's output")?;
             log.write(&line)?;
             if let Some(told) = verdict.take(&line) {
                 process::say(&told)?;

@@ -90,7 +90,7 @@ impl Module {
             .with_context(|| format!("cannot build {}", self.name))?;
         for (from, to) in self.renamed {
             fs::rename(partial.join(from), partial.join(to))
-                .with_context(|| format!("Go built no {from}"))?;
+                .with_context(|| format!("Go did not build {from}"))?;
         }
         for (module, folder) in self.copied {
             self.copy(module, folder, &partial)
@@ -155,7 +155,7 @@ impl Module {
         let mut complaints = Vec::new();
         if let Some(stderr) = child.stderr.take() {
             for line in BufReader::new(stderr).lines() {
-                let line = line.context("cannot read what go says")?;
+                let line = line.context("cannot read the output of go")?;
                 // With -v, go names each package that it has begun; names have no spaces.
                 if line.contains(' ') {
                     complaints.push(line);
@@ -214,7 +214,7 @@ impl Module {
 fn check_go() -> Result<()> {
     if packages::find("go").is_none() {
         bail!(
-            "Go is missing, which the cluster's programs are built with: install 1.21 or newer from https://go.dev/dl; it fetches the version that they need"
+            "Go is required to build the cluster's programs: install 1.21 or newer from https://go.dev/dl; it fetches the version that they need"
         );
     }
     Ok(())

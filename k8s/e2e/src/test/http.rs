@@ -10,7 +10,6 @@ use hyper_util::rt::TokioIo;
 
 use super::scope::Stream;
 
-/// An answer, whole.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,

@@ -10,11 +10,9 @@ use super::scope::{Images, address};
 pub(super) enum Speech {
     /// HTTP/1 and WebSocket on port 3000, HTTP/2 in the clear on port 3001.
     Http,
-    /// On port 3000.
     Grpc,
     /// Lines on port 3000.
     Tcp,
-    /// On port 8080.
     Udp,
 }
 

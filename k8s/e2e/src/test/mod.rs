@@ -40,7 +40,6 @@ const LONG_PATIENCE: Duration = Duration::from_mins(30);
 /// What a test has to have, each with what stands before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needs {
-    /// A cluster.
     Any,
     /// A cluster of ours: its nodes' files, its network, its components.
     Ours,

@@ -77,7 +77,6 @@ impl Ours<'_> {
     }
 }
 
-/// Runs tests.
 pub(super) struct Runner {
     runtime: Runtime,
     kubeconfig: PathBuf,

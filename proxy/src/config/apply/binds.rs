@@ -55,11 +55,7 @@ impl Binds {
         let mut failed = BTreeMap::new();
         let errors = (self.binder)(self.wanted.clone());
         self.served |= errors.len() < self.wanted.len();
-        let next = if self.served {
-            "; it is tried again"
-        } else {
-            ""
-        };
+        let next = if self.served { "; retrying" } else { "" };
         for (id, error) in errors {
             let mut wanted = self.wanted.iter();
             let Some(request) = wanted.find(|request| request.id == id) else {
@@ -118,12 +114,14 @@ impl Binds {
 /// What happened, and what to do.
 fn explain(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::PermissionDenied => "this user may not use ports below 1024: run with \
+        ErrorKind::PermissionDenied => "ports below 1024 need a privilege: run with \
              --port-offset 8000 to add 8000 to them, or give the process CAP_NET_BIND_SERVICE"
             .to_owned(),
-        ErrorKind::AddrInUse => "another process has the port: stop it, or change the listener's \
+        ErrorKind::AddrInUse => {
+            "the port is in use by another process: stop it, or change the listener's \
              port"
-            .to_owned(),
+                .to_owned()
+        }
         ErrorKind::AddrNotAvailable => "this machine does not have the address: correct the \
              Gateway's spec.addresses, or leave them out"
             .to_owned(),

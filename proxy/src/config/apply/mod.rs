@@ -47,7 +47,6 @@ pub type Binder = Box<dyn FnMut(Vec<BindRequest>) -> Vec<(u32, io::Error)> + Sen
 /// What a source has to say of the configuration.
 #[derive(Debug)]
 pub(super) struct Update {
-    /// What changed.
     pub(super) changes: Vec<Change>,
     /// Conditions of objects that are not as they should be.
     pub(super) problems: usize,

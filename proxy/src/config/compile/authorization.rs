@@ -12,7 +12,6 @@ use crate::policy::authorization::Authorization;
 pub(super) struct Authorizations(HashMap<usize, Weak<Authorization>>);
 
 impl Authorizations {
-    /// Begins another model.
     pub(super) fn begin(&mut self) {
         self.0.clear();
     }

@@ -33,7 +33,6 @@ impl CompiledBind {
     }
 }
 
-/// Compiles binds.
 pub(super) struct BindCompiler<'c> {
     pub(super) model: &'c Model,
     pub(super) index: &'c Index,

@@ -11,7 +11,6 @@ use super::tls::SettingsId;
 use crate::config::Address;
 use crate::names::{Interned, Interner};
 
-/// Ids by kind.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     pub(super) binds: BindIds,
@@ -56,7 +55,6 @@ pub(super) type EndpointKey = (Interned, Option<SettingsId>, Address);
 #[derive(Debug)]
 pub(super) struct Used<K> {
     interner: Interner<K>,
-    /// By index.
     uses: Vec<Uses>,
     /// Keys that went out of use, with the version of the first snapshot without them.
     gone: VecDeque<(u64, K)>,

@@ -48,7 +48,6 @@ impl Authenticators {
         }
     }
 
-    /// Begins another model.
     pub(super) fn begin(&mut self) {
         self.seen.clear();
     }
@@ -140,7 +139,7 @@ fn inline(provider: &JwtProvider, json: &str) -> KeySource {
             let provider = &provider.name;
             warn!(
                 provider,
-                %error, "tokens of this provider are refused until its keys are corrected"
+                %error, "tokens of this provider are rejected until its keys are corrected"
             );
             KeySource::pending(None)
         }

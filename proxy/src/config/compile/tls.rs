@@ -150,7 +150,7 @@ impl TlsCompiler {
         }
         let made = self.make(gateway, server);
         if let Err(error) = &made {
-            tracing::error!(listener = key.as_str(), %error, "the listener's TLS cannot be set up; its clients are refused");
+            tracing::error!(listener = key.as_str(), %error, "the listener's TLS settings are invalid; its connections are rejected");
         }
         let made = made.ok();
         let listener = Listener {

@@ -29,7 +29,6 @@ struct Name {
 enum State {
     /// To be asked for at this time.
     Due(Instant),
-    /// Asked for.
     Asked,
 }
 
@@ -145,9 +144,9 @@ fn named(hosts: &Hosts) -> Vec<(&Hostname, Option<Duration>)> {
 
 fn advice(kept: usize) -> &'static str {
     if kept > 0 {
-        "the name does not resolve; the addresses it had stay in use, and it is tried again"
+        "the name does not resolve; its previous addresses stay in use; retrying"
     } else {
-        "the name does not resolve, so its backends answer 503; check the name and this machine's \
+        "the name does not resolve, so requests to its backends get 503; check the name and this machine's \
          DNS (/etc/resolv.conf, /etc/hosts). It is tried again"
     }
 }

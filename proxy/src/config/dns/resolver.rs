@@ -39,7 +39,6 @@ pub struct Resolver {
 enum Source {
     /// The machine's files, when they were last changed.
     System([Option<SystemTime>; 2]),
-    /// The caller.
     Given,
 }
 
@@ -49,7 +48,7 @@ impl Resolver {
     pub fn system() -> Self {
         let unusable = |error: &dyn std::fmt::Display| {
             let files = SYSTEM_FILES.join(" or ");
-            LookupError(format!("{files} cannot be used: {error}"))
+            LookupError(format!("cannot use {files}: {error}"))
         };
         let inner = TokioResolver::builder_tokio()
             .map_err(|error| unusable(&error))

@@ -24,7 +24,6 @@ use crate::limits::{JWKS_BYTES, JWKS_TIMEOUT};
 /// What a fetch brought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fetched {
-    /// The text.
     pub(super) body: Vec<u8>,
     /// For how long it is good, where the answer says that.
     pub(super) max_age: Option<Duration>,
@@ -36,14 +35,8 @@ pub(super) enum FetchError {
     /// There is nowhere to ask.
     #[error("{0}")]
     Nowhere(String),
-    /// No connection.
     #[error("cannot connect to {address}: {error}")]
-    Connect {
-        /// Where to.
-        address: String,
-        /// Why.
-        error: io::Error,
-    },
+    Connect { address: String, error: io::Error },
     /// The answer is no HTTP, or too large.
     #[error("invalid response: {0}")]
     Answer(Box<dyn std::error::Error + Send + Sync>),
@@ -66,7 +59,7 @@ pub(super) async fn fetch(origin: Origin, resolver: Resolver) -> Result<Fetched,
 
 /// Asks at the first address that takes a connection.
 async fn fetch_from(origin: &Origin, resolver: &Resolver) -> Result<Fetched, FetchError> {
-    let mut last = FetchError::Nowhere("there is no address to ask at".to_owned());
+    let mut last = FetchError::Nowhere("it has no endpoint address".to_owned());
     for address in origin.addresses(resolver).await? {
         match connect(&address, origin.tls.as_ref()).await {
             Ok(socket) => return ask(origin, socket).await,

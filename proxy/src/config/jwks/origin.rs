@@ -33,7 +33,6 @@ enum Addresses {
     Name(Hostname, u16),
 }
 
-/// TLS towards it.
 #[derive(Debug)]
 pub(super) struct Tls {
     pub(super) config: Arc<ClientConfig>,
@@ -48,7 +47,7 @@ impl Tls {
             Protection::Tls(made) => made.off_shards(),
             Protection::Unusable => None,
         };
-        let unusable = || nowhere("TLS to the backend cannot be set up".to_owned());
+        let unusable = || nowhere("the backend's TLS settings are invalid".to_owned());
         let (config, server_name) = made.ok_or_else(unusable)?;
         Ok(Some(Self {
             config: Arc::new(config),
@@ -103,11 +102,11 @@ impl Origin {
         let secure = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTPS => true,
             Some(scheme) if *scheme == Scheme::HTTP => false,
-            _ => return Err(wrong("is of another scheme")),
+            _ => return Err(wrong("has another scheme")),
         };
         let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("names a user"));
+            return Err(wrong("contains user information"));
         }
         let host = authority.host();
         let port = authority
@@ -121,7 +120,7 @@ impl Origin {
             Ok(ip) => Addresses::Known(vec![Address::Tcp(SocketAddr::new(ip, port))]),
             Err(_) => Addresses::Name(
                 Hostname::parse(&host.to_ascii_lowercase())
-                    .map_err(|_| wrong("has a host that is no name"))?,
+                    .map_err(|_| wrong("has an invalid host"))?,
                 port,
             ),
         };
@@ -135,7 +134,7 @@ impl Origin {
                 config: Arc::new(trusting_system().map_err(|error| nowhere(error.to_string()))?),
                 server_name,
             }),
-            None => return Err(wrong("has a host that no certificate names")),
+            None => return Err(wrong("has a host that no certificate can name")),
         };
         Ok(Self {
             addresses,

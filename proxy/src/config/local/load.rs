@@ -39,7 +39,6 @@ pub(super) struct Loader {
 pub(super) enum Loaded {
     /// Changes of the model.
     Changed(Vec<Change>),
-    /// Nothing new.
     Same,
     /// No file could be read.
     Nothing,

@@ -37,12 +37,10 @@ impl Keeper {
         }
     }
 
-    /// Where it keeps.
     pub(super) fn place(&self) -> &LastGood {
         &self.place
     }
 
-    /// Something changed.
     pub(super) fn note_change(&mut self) {
         self.due
             .get_or_insert_with(|| Instant::now() + LAST_GOOD_WAIT);
@@ -94,7 +92,7 @@ fn report(written: Result<io::Result<()>, JoinError>) {
     match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
         Ok(()) => debug!("cached the configuration"),
         Err(error) => warn!(
-            "the configuration cannot be kept, and a next process will wait for the controller: \
+            "cannot save the configuration; the next start will wait for the controller: \
              {error}; --xds-cache has to name a folder that this user may write to"
         ),
     }

@@ -38,9 +38,9 @@ pub(super) struct LastGood {
 pub(super) enum Unusable {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("it is not of Gateway {0}, or of another version of this program")]
+    #[error("it belongs to another Gateway than {0}, or to another version of this program")]
     Foreign(ObjectName),
-    #[error("it is damaged")]
+    #[error("it is corrupt")]
     Damaged,
     #[error("{kind} `{key}` in it cannot be read: {why}")]
     Resource {
@@ -55,7 +55,6 @@ impl LastGood {
         Self { folder, gateway }
     }
 
-    /// The file.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join("last-good")
     }

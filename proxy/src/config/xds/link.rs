@@ -9,13 +9,11 @@ use xds_grpc::client::{ConnectError, Controller, Stream, StreamError};
 
 use crate::config::apply::sleep_until;
 
-/// A connection.
 pub(super) enum Link {
     /// There is none, until then.
     Away(Instant),
     /// It is being made.
     Connecting(Connecting),
-    /// It is there.
     Up(Box<Stream>),
 }
 
@@ -25,20 +23,16 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Se
 pub(super) enum Happened {
     /// It is time to connect.
     Due,
-    /// It is there.
     Connected(Box<Stream>),
     /// It could not be made.
     NotConnected(ConnectError),
-    /// A response came.
     Received(DeltaDiscoveryResponse),
     /// The controller has ended the stream.
     Ended,
-    /// The stream broke.
     Broken(StreamError),
 }
 
 impl Link {
-    /// Begins to connect.
     pub(super) fn connect(controller: Controller, first: Vec<DeltaDiscoveryRequest>) -> Self {
         Self::Connecting(Box::pin(async move { controller.connect(first).await }))
     }

@@ -87,7 +87,7 @@ impl Worker {
             Err(error) => {
                 return warn!(
                     path = %path.display(),
-                    "the configuration of the process before is not used: {error}; the controller's \
+                    "the saved configuration is not used: {error}; the controller's \
                      is waited for"
                 );
             }
@@ -278,7 +278,6 @@ impl Worker {
         }
     }
 
-    /// Counts an answer.
     fn note(&self, answer: &DeltaDiscoveryRequest) {
         let Some(kind) = Kind::from_type_url(&answer.type_url) else {
             return;

@@ -67,7 +67,7 @@ impl Authorization {
         let compiled = Self::try_compile(policy).or_else(|(name, why)| {
             warn!(
                 rule = name,
-                "every request is refused until a rule is corrected: it {why}"
+                "every request is rejected until a rule is corrected: it {why}"
             );
             Self::try_compile(&AuthorizationPolicy::deny_all())
         });
@@ -136,7 +136,7 @@ impl Rule {
     ) -> Option<bool> {
         let why = match self.expression.program().execute(context) {
             Ok(Value::Bool(holds)) => return Some(holds),
-            Ok(other) => format!("its value is no bool but {}", other.type_of()),
+            Ok(other) => format!("expected bool, got {}", other.type_of()),
             Err(error) => error.to_string(),
         };
         errors.push((&self.name, why));

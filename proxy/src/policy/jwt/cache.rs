@@ -45,7 +45,6 @@ pub struct TokenCache {
     pub(super) unknown: UnknownKeys,
 }
 
-/// A verified token.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) fingerprint: Fingerprint,

@@ -26,7 +26,6 @@ pub struct KeySet {
     unusable: usize,
 }
 
-/// One key.
 pub(super) struct Key {
     id: Option<String>,
     pub(super) decoding: DecodingKey,

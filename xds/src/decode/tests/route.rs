@@ -82,10 +82,10 @@ fn matches_of_a_rule() {
         [
             "http.matches[1].path.regex: the regular expression `a(` does not compile: unclosed \
              group",
-            "http.matches[1].method: `GET /` is not a method",
+            "http.matches[1].method: `GET /` is not a valid method",
             "http.matches[1].query[0].name: is missing",
             "http.matches[1].query[0].value: is missing",
-            "http.matches[1].headers: `x-a` is there twice",
+            "http.matches[1].headers: `x-a` is duplicated",
             "http.matches[2].path: is missing",
             "http.matches[2].headers[0].name: `a\\nb` is not a header name",
             "http.matches[2].headers[0].value.regex: the regular expression `[` does not compile: \
@@ -109,7 +109,7 @@ fn matches_of_a_rule() {
                 ..route(rule())
             }
         ),
-        ["rule: is missing, or of a kind that this version does not know"]
+        ["rule: is missing, or of a kind unknown to this version"]
     );
 }
 
@@ -157,9 +157,9 @@ fn backends_retries_and_sessions_of_a_rule() {
              `<Kind>/<namespace>/<name>`",
             "http.backends[0].target.service.port: 70000 is not a port: use 1 to 65535",
             "http.backends[1].target.invalid: 99 is a value that this version does not know",
-            "http.backends[2].target: is missing, or of a kind that this version does not know",
+            "http.backends[2].target: is missing, or of a kind unknown to this version",
             "http.backends[3].target: is missing",
-            "http.request_timeout: is missing, or of a kind that this version does not know",
+            "http.request_timeout: is missing, or of a kind unknown to this version",
             "http.retry.codes[1]: 99 is not a status code: use 100 to 999",
             "http.session.cookie.name: `a b` is not a cookie name",
         ]
@@ -182,7 +182,7 @@ fn a_permanent_cookie_needs_an_end() {
     });
     assert_eq!(
         problems(Kind::Route, &message),
-        ["http.session.absolute_timeout: is missing: a permanent cookie needs one"]
+        ["http.session.absolute_timeout: is required for a permanent cookie"]
     );
 }
 
@@ -311,6 +311,6 @@ fn a_prefix_is_replaced_only_where_one_is_matched() {
     });
     assert_eq!(
         problems(Kind::Route, &bad),
-        ["http.matches: has a path that is no prefix, while a filter replaces the prefix"]
+        ["http.matches: has a path match other than a prefix, but a filter replaces the prefix"]
     );
 }

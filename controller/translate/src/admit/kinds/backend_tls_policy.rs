@@ -90,7 +90,7 @@ fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference>
 
 fn targets(check: &mut Check, targets: &[PolicyTargetReference]) {
     if targets.is_empty() {
-        check.missing("targetRefs", "is missing: name a Service or a Backend");
+        check.missing("targetRefs", "is required: name a Service or a Backend");
     }
     check.at_most("targetRefs", targets.len(), MAX_TARGETS);
     check.each("targetRefs", targets, |check, target| {
@@ -104,7 +104,7 @@ fn targets(check: &mut Check, targets: &[PolicyTargetReference]) {
         if section.is_none() && targets.iter().filter(is_same).count() > 1 {
             check.missing(
                 "sectionName",
-                "is missing: the same target is named twice, so each must say which port",
+                "is required: the same target is named twice, so each reference must specify the port",
             );
         }
     });
@@ -120,7 +120,7 @@ fn validation(check: &mut Check, validation: &BackendTlsValidation) {
     match (references.is_empty(), well_known) {
         (true, None) => check.missing(
             "caCertificateRefs",
-            "is missing: name a ConfigMap with the certificates of those who vouch for the \
+            "is required: name a ConfigMap with the CA certificates for the \
              backend, or write `wellKnownCACertificates: System`",
         ),
         (false, Some(_)) => check.field("wellKnownCACertificates", |check| {
@@ -161,7 +161,7 @@ fn empty(text: &str) -> syntax::Verdict {
     if text.is_empty() {
         return Ok(());
     }
-    Err("does not go with this type: remove it, or change the type".to_owned())
+    Err("does not apply to this type: remove it, or change the type".to_owned())
 }
 
 /// A URI with a scheme and something after it, such as `spiffe://cluster.local/ns/a/sa/b`.
@@ -180,7 +180,7 @@ fn absolute_uri(text: &str) -> syntax::Verdict {
         return Ok(());
     }
     Err(format!(
-        "`{text}` is not a whole URI: write one such as spiffe://cluster.local/ns/a/sa/b"
+        "`{text}` is not an absolute URI: use one such as spiffe://cluster.local/ns/a/sa/b"
     ))
 }
 

@@ -25,7 +25,8 @@ pub(super) fn filters(check: &mut Check, filters: &[HttpRouteFilter], types: &[&
     });
     let has = |kind| filters.iter().any(|filter| filter.kind == kind);
     if has(FilterType::RequestRedirect) && has(FilterType::URLRewrite) {
-        let text = "has RequestRedirect and URLRewrite: a redirect is never sent on, keep one";
+        let text =
+            "has RequestRedirect and URLRewrite: a redirect is never forwarded; keep one of them";
         check.field("filters", |check| check.refuse(text));
     }
     check.each("filters", filters, |check, given| {
@@ -223,7 +224,7 @@ fn mirror(check: &mut Check, mirror: &MirrorFilter) {
         reference::backend(check, &mirror.backend_ref);
     });
     if mirror.percent.is_some() && mirror.fraction.is_some() {
-        check.refuse("has percent and fraction: give one of them");
+        check.refuse("has percent and fraction: keep one of them");
     }
     if let Some(percent) = mirror.percent.filter(|percent| *percent > 100) {
         let text = format!("{percent} is too large: write 0 to 100");
@@ -240,7 +241,7 @@ fn mirror(check: &mut Check, mirror: &MirrorFilter) {
                     check.refuse("0 is too small: write at least 1");
                 });
             } else if numerator > denominator {
-                check.refuse(format!("{numerator} of {denominator} is more than all"));
+                check.refuse(format!("{numerator}/{denominator} is more than 1"));
             }
         });
     }
@@ -301,9 +302,9 @@ fn path_modifier(check: &mut Check, modifier: &PathModifier) {
         ),
     ] {
         match (kind == modifier.kind, given) {
-            (true, None) => check.missing(field, "is missing: the path's type asks for it"),
+            (true, None) => check.missing(field, "is required by the path's type"),
             (false, Some(_)) => check.field(field, |check| {
-                check.refuse("goes with another type: change type, or remove it");
+                check.refuse("does not apply to this type: change the type, or remove it");
             }),
             (_, given) => {
                 check.fits_field(field, given, |text| syntax::length(text, 0, MAX_PATH));
@@ -347,7 +348,7 @@ fn cors(check: &mut Check, cors: &CorsFilter) {
         ("allowHeaders", &cors.allow_headers),
     ] {
         if values.len() > 1 && values.iter().any(|value| value == "*") {
-            let text = "has `*` beside others: `*` stands alone, for it means all";
+            let text = "has `*` and others: `*` includes all others, so keep it alone";
             check.field(field, |check| check.refuse(text));
         }
     }
@@ -405,7 +406,7 @@ pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
             .and_then(|given| given.path.as_ref());
         for (name, path) in [("requestRedirect", redirect), ("urlRewrite", rewrite)] {
             if path.is_some_and(|path| path.replace_prefix_match.is_some()) {
-                let text = "needs a rule with exactly one match, and that of a PathPrefix";
+                let text = "needs a rule with exactly one match, of type PathPrefix";
                 check.field(name, |check| {
                     check.field("path", |check| {
                         check.field("replacePrefixMatch", |check| {

@@ -46,7 +46,7 @@ fn method(check: &mut Check, given: &GrpcMethodMatch) {
     header_match::match_type(check, given.kind);
     let (service, method) = (given.service.as_deref(), given.method.as_deref());
     if service.is_none() && method.is_none() {
-        check.refuse("has neither service nor method: give one of them, or leave method out");
+        check.refuse("has neither service nor method: set one of them, or leave method out");
     }
     // Whether a regular expression compiles is for its rule to say, in its status.
     let (service_form, method_form): (Form, Form) = match given.kind {

@@ -29,10 +29,7 @@ impl Admissible for InferencePool {
                 group_and_kind(check, &picker.group, &picker.kind);
                 check.fits_field("name", Some(&picker.name), syntax::object_name);
                 if picker.kind == Service::KIND && picker.port.is_none() {
-                    check.missing(
-                        "port",
-                        "is missing: a Service has to be named with one of its ports",
-                    );
+                    check.missing("port", "is required for a Service");
                 }
             });
         });

@@ -31,7 +31,7 @@ fn literal(text: &str) -> syntax::Verdict {
     for (part, way_out) in [
         ("//", "write one slash"),
         ("/./", "leave the dot segment out"),
-        ("/../", "write the path that it leads to"),
+        ("/../", "use the path that it resolves to"),
         ("#", "a fragment never reaches a server, remove it"),
         ("?", "use queryParams for the query"),
     ] {
@@ -49,7 +49,7 @@ fn literal(text: &str) -> syntax::Verdict {
     }
     if let Some(bad) = first_illegal(text) {
         return Err(format!(
-            "`{text}` contains `{bad}`, which no path has: escape it as %XX"
+            "`{text}` contains `{bad}`, which is not allowed in a path: escape it as %XX"
         ));
     }
     Ok(())

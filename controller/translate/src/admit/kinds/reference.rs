@@ -25,12 +25,12 @@ pub(super) fn parents(check: &mut Check, parents: &[ParentReference]) {
             if same.count() > 1 {
                 check.missing(
                     "sectionName",
-                    "is missing: the same parent is named twice, so each must say which listener",
+                    "is required: the same parent is named twice, so each reference must specify the listener",
                 );
             }
         } else if same.any(|other| !is_whole(other) && fields(other) != fields(parent)) {
             check.refuse(
-                "names a listener in another way than the other references to this parent: give \
+                "selects a listener differently than the other references to this parent: give \
                  sectionName in each of them, or port, or both",
             );
         }
@@ -84,10 +84,7 @@ fn backend_fields(check: &mut Check, backend: BackendReference<'_>) {
     check.fits_field("name", Some(backend.name), syntax::object_name);
     check.fits_field("namespace", backend.namespace, syntax::label);
     if backend.group.is_empty() && backend.kind == "Service" && backend.port.is_none() {
-        check.missing(
-            "port",
-            "is missing: a Service has to be named with one of its ports",
-        );
+        check.missing("port", "is required for a Service");
     }
 }
 
@@ -119,7 +116,7 @@ pub(super) fn group_and_kind(check: &mut Check, group: &str, kind: &str) {
     let slip =
         group.is_empty() && (matches!(kind, "Gateway" | "Backend") || kind.ends_with("Route"));
     if slip {
-        let text = "is missing: the empty group holds Kubernetes' core kinds alone";
+        let text = "is required: the empty group contains only Kubernetes' core kinds";
         check.field("group", |check| check.refuse_for(Reason::Required, text));
     }
 }

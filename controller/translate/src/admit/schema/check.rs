@@ -215,7 +215,7 @@ impl Type {
 
     fn remedy(self, value: &Value) -> &'static str {
         match (self, value) {
-            (Self::String, Value::Number(_) | Value::Bool(_)) => ": write it in quotes",
+            (Self::String, Value::Number(_) | Value::Bool(_)) => ": quote it",
             (Self::Integer | Self::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
                 ": remove the quotes"
             }
@@ -264,7 +264,7 @@ const KNOWN_PATTERNS: [(&str, &str); 11] = [
     ),
     (
         "^[a-zA-Z][-+.a-zA-Z0-9]*://[!-~]+$",
-        "a whole URI such as spiffe://cluster.local/ns/a/sa/b",
+        "an absolute URI such as spiffe://cluster.local/ns/a/sa/b",
     ),
     (
         r#"^/[!-"$-~]*$"#,

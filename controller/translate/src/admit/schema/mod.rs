@@ -53,7 +53,6 @@ pub(super) struct Schema {
     rules: Vec<Rule>,
 }
 
-/// JSON types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Type {

@@ -12,7 +12,6 @@ use super::Schema;
 use crate::admit::finding::{Reason, Remark};
 use crate::admit::path::{FieldPath, Step};
 
-/// A compiled rule.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Written")]
 pub(super) struct Rule {

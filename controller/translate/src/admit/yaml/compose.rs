@@ -9,7 +9,6 @@ use super::scalar;
 use super::spans::{Inside, Position, Spans};
 use crate::admit::path::{FieldPath, Step};
 
-/// A document.
 #[derive(Debug)]
 pub(crate) struct Composed {
     pub(crate) value: Value,
@@ -118,7 +117,7 @@ impl<'a> Composer<'a> {
                 node.spans.at = at;
                 Ok(node)
             }
-            None => Err(self.refusal(at, "the alias stands inside its own anchor".to_owned())),
+            None => Err(self.refusal(at, "the alias is inside its own anchor".to_owned())),
         }
     }
 
@@ -199,7 +198,7 @@ impl<'a> Composer<'a> {
     fn check_tag(&self, tag: Option<&Tag>, at: Position) -> Result<(), Note> {
         match tag {
             Some(tag) if !tag.is_yaml_core_schema() && !is_bare(tag) => {
-                Err(self.refusal(at, format!("the tag `{tag}` means nothing here: remove it")))
+                Err(self.refusal(at, format!("the tag `{tag}` is not supported: remove it")))
             }
             _ => Ok(()),
         }
@@ -208,7 +207,7 @@ impl<'a> Composer<'a> {
     fn count_copy(&mut self, weight: usize, at: Position) -> Result<(), Note> {
         self.copied = self.copied.saturating_add(weight);
         if self.copied > MAX_COPIED_BYTES {
-            let text = "anchors and aliases copy too much: write the values out".to_owned();
+            let text = "anchors and aliases expand to too much: write the values out".to_owned();
             return Err(self.refusal(at, text));
         }
         Ok(())

@@ -67,7 +67,7 @@ fn number(text: &str) -> Result<Value, String> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         return Err(format!(
-            "`{text}` has no place in an object: write a finite number"
+            "`{text}` is not allowed in an object: use a finite number"
         ));
     }
     if !looks_like_number(unsigned) {

@@ -2,7 +2,6 @@
 //! down. YAML makes that safe: `---` and `...` at the start of a line end a document even inside a
 //! scalar (YAML 1.2.2, 9.1.2).
 
-/// One document's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunk<'a> {
     /// Lines of the file before it.

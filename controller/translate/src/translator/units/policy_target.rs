@@ -58,7 +58,7 @@ pub(super) fn find(
             .ok_or_else(|| not_found::<Backend>(&name))
     } else {
         let message = format!(
-            "kind `{}` of group `{}` is no target: use Gateway, ListenerSet, HTTPRoute, \
+            "kind `{}` of group `{}` cannot be a target: use Gateway, ListenerSet, HTTPRoute, \
              GRPCRoute, Service or Backend",
             reference.kind, reference.group
         );
@@ -179,7 +179,7 @@ fn no_section_of(section: Option<&str>) -> Result<(), TargetError> {
     if section.is_none() {
         return Ok(());
     }
-    let message = "only Gateways and routes have sections: leave it out";
+    let message = "only Gateways and routes have sections: leave sectionName out";
     let problem = Problem::new(Reason::Invalid, "sectionName", message);
     Err(TargetError::Problem(problem))
 }

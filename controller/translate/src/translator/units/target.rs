@@ -9,7 +9,6 @@ use crate::reader::Fact;
 use crate::resolve::policy::{ClaimRank, Phase, Settled, settle};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
-/// A target.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TargetUnit(pub(crate) Arc<PolicyTarget>);
 

@@ -30,7 +30,6 @@ use super::http;
 use super::scope::Scope;
 use crate::{definitions, home};
 
-/// Of the manifests.
 pub(super) const NAMESPACE: &str = "gateway-system";
 
 /// Modules and their folders of CRDs, which are installed.
@@ -42,9 +41,7 @@ const FOREIGN_CRDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// An installed controller.
 pub(super) struct ControlPlane {
-    /// In its namespace.
     scope: Scope,
     /// Whether it was there before the tests.
     was_there: bool,

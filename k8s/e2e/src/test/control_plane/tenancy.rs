@@ -109,7 +109,7 @@ async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -
         .await?;
     scope.gone("Pod", pod).await?;
     let result = door.connect(&stolen, &node).await;
-    refused(result, "does not accept the token").await
+    refused(result, "rejects the token").await
 }
 
 /// Where the token alone does not tell, the stream begins, and ends before anything is sent.

@@ -51,7 +51,7 @@ fn a_url_that_leads_nowhere_says_why() {
         ("a.test/keys", "cannot be read"),
         ("ftp://a.test/keys", "of another scheme"),
         ("file:///etc/passwd", "cannot be read"),
-        ("http://user:secret@a.test/", "names a user"),
+        ("http://user:secret@a.test/", "contains user information"),
         ("http://a_b.test/", "no name"),
     ] {
         let why_not = of_url(url).expect_err(url);
