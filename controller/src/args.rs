@@ -1,4 +1,4 @@
-//! The command line: what the user typed. Each flag has an environment variable, which the chart sets.
+//! The command line. Each flag has an environment variable, which the chart sets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,12 +16,12 @@ use crate::selectors::Selectors;
 #[derive(Debug, Parser)]
 #[command(name = "controller", version, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch the cluster and serve its proxies

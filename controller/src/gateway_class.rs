@@ -1,4 +1,4 @@
-//! The GatewayClass that users name without having made it.
+//! Creates the default GatewayClass.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is read of a GatewayClass.
+//! The fields of a GatewayClass that are read.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use xds::model::ObjectName;
 pub struct Class {
     /// Name of the controller that serves it.
     pub controller_name: String,
-    /// The `GatewayParameters` of its Gateways, if it names any.
+    /// The `GatewayParameters` of its Gateways, if set.
     pub parameters: Option<ClassParameters>,
 }
 
-/// The `GatewayParameters` that a class names, or why it names none and what to do.
+/// The `GatewayParameters` of a class, or why the reference is invalid, with advice.
 pub type ClassParameters = Result<ObjectName, Arc<str>>;
 
 impl Class {

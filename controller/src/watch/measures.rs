@@ -9,7 +9,7 @@ use crate::metrics::Metrics;
 type ByKind = [(&'static str, &'static str); 1];
 type ByKindAndReason = [(&'static str, &'static str); 2];
 
-/// Metrics of the watches. A clone refers to the same.
+/// Metrics of the watches. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Measures {
     events: Family<ByKind, Counter>,

@@ -1,4 +1,4 @@
-//! Which namespaces are read, live: namespaces come to match the selectors and cease to.
+//! The selected namespaces, updated as their labels change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Scope {
         }
     }
 
-    /// Whether it has all that the other has.
+    /// Whether it includes all of the other.
     pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everything, _) => true,
@@ -34,7 +34,7 @@ impl Scope {
     }
 }
 
-/// What the watch of namespaces tells the others; `None` until it has seen all namespaces.
+/// The scope for the other watches; `None` until all namespaces are known.
 pub(super) type Scopes = watch::Receiver<Option<Scope>>;
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Selection {
         (selection, scopes)
     }
 
-    /// Takes in a namespace as it is now.
+    /// Adds or updates a namespace.
     pub(super) fn upsert(&mut self, object: &Object) {
         let Object::Namespace(namespace) = object else {
             return;
@@ -75,14 +75,14 @@ impl Selection {
         }
     }
 
-    /// Takes in that a namespace is gone.
+    /// Removes a namespace.
     pub(super) fn delete(&mut self, namespace: &ObjectName) {
         if self.selected.remove(&namespace.name) {
             self.tell();
         }
     }
 
-    /// Takes in that all namespaces have been seen.
+    /// All namespaces are known.
     pub(super) fn complete(&mut self) {
         if !self.is_complete {
             self.is_complete = true;

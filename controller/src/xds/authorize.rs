@@ -1,5 +1,5 @@
-//! Which Gateway a proxy may see: by its service account token, which the API server reviews. While it
-//! is away, the keys that it had tell.
+//! Authorizes proxies by their service account tokens, which the API server reviews. If it is
+//! unavailable, tokens are verified with its last known keys.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ pub(super) struct Authorizer {
     reviews: Semaphore,
 }
 
-/// The cache has no tokens, which would be worth stealing.
+/// Hashes, so that the cache has no tokens worth stealing.
 type TokenHash = Vec<u8>;
 
 struct Reviewed {
@@ -71,7 +71,7 @@ impl Authorizer {
         )))
     }
 
-    /// Whose a token is.
+    /// The owner of a token.
     async fn bearer(&self, token: &str) -> Result<Bearer, Denied> {
         let denied = |text: &str| Err(Denied::Unauthenticated(text.to_owned()));
         let Some(parsed) = Token::parse(token) else {
@@ -113,9 +113,9 @@ impl Authorizer {
         }
     }
 
-    /// Asks the API server. An error says that it could not be asked.
+    /// Asks the API server for a review. An error means that it was unavailable.
     async fn review(&self, token: &str) -> Result<Result<Bearer, Denied>, kube::Error> {
-        // Never closed.
+        // The semaphore is never closed.
         let _turn = self.reviews.acquire().await;
         let review = TokenReview {
             spec: TokenReviewSpec {
@@ -141,7 +141,7 @@ impl Authorizer {
         Ok(bearer.ok_or_else(|| Denied::Forbidden(text.to_owned())))
     }
 
-    /// Verifies a token by the keys that the API server had.
+    /// Verifies a token with the last known keys of the API server.
     fn verified(&self, token: &Token<'_>, reason: &str) -> Result<Bearer, Denied> {
         let Some(keys) = locked(&self.keys).clone() else {
             let text = format!("the token cannot be reviewed now ({reason}); try again");
@@ -161,7 +161,7 @@ impl Authorizer {
         Ok(bearer)
     }
 
-    /// Keeps the keys of the cluster current. Never ends.
+    /// Keeps the cluster's keys current. Never ends.
     pub(super) async fn follow_keys(&self) {
         loop {
             let pause = match timeout(REVIEW, Keys::fetch(&self.client)).await {
@@ -185,7 +185,7 @@ impl Authorizer {
     }
 }
 
-/// Whose a token is, as the API server says.
+/// The owner of a token, from the API server's response.
 fn bearer(user: UserInfo) -> Option<Bearer> {
     let name = user.username?;
     let (namespace, name) = name.strip_prefix(account::USER_PREFIX)?.split_once(':')?;
@@ -201,25 +201,25 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long a review may take, which the API server answers in milliseconds.
+/// Timeout of a review, which normally takes milliseconds.
 const REVIEW: Duration = Duration::from_secs(4);
 
-/// Reviews at a time. Proxies that reconnect together may not flood the API server.
+/// Concurrent reviews: proxies that reconnect together must not flood the API server.
 const REVIEWS: usize = 16;
 
-/// How long a token is taken for valid without asking again: a deleted pod has no longer access.
+/// How long a valid token is cached: afterwards, a deleted pod has no access.
 const ACCEPTED: Duration = Duration::from_mins(5);
 
-/// How long a refused token is not asked for again.
+/// How long an invalid token is cached.
 const DENIED: Duration = Duration::from_secs(10);
 
-/// Tokens that are remembered, of 32 bytes and what they are of.
+/// Cached tokens, each of 32 bytes and its owner.
 const REMEMBERED: usize = 20_000;
 
-/// How often keys are fetched: a new one is published long before it signs.
+/// Interval of fetching keys: new ones are published long before they sign.
 const KEYS_AGE: Duration = Duration::from_mins(10);
 
-/// How soon it is tried again.
+/// Wait after a failed fetch.
 const KEYS_RETRY: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The configuration in force, and how far it is in force.
+//! The current configuration, and how much of it is in effect.
 
 use admin::metrics::{Exposition, Labels};
 use admin_types::dump::SourceKind;
@@ -68,7 +68,7 @@ impl Scrape<'_> {
         }
     }
 
-    /// What is known of the controller, where there is one.
+    /// State of the controller connection, if there is one.
     fn controller(&self, out: &mut Exposition) {
         if self.source.kind != SourceKind::Xds {
             return;
@@ -110,10 +110,10 @@ impl Scrape<'_> {
 
 fn first_expiry(listener: &Listener) -> Option<u64> {
     let certificates = listener.protocol.tls()?.certificates.iter();
-    // Of a chain that of its owner, which others outlive.
+    // Of a chain, the leaf: issuers usually outlive it.
     let own = certificates.filter_map(|certificate| certificate.chain.first());
     let first = own.filter_map(translate::expiry::of).min()?;
-    // What expired before 1970 expired long ago.
+    // An expiry before 1970 is long past.
     Some(u64::try_from(first.as_second()).unwrap_or_default())
 }
 

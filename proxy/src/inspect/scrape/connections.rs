@@ -1,4 +1,4 @@
-//! Connections and sessions of datagrams that are carried as they are.
+//! Byte-proxied connections and UDP sessions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What each shard is at, and what runs.
+//! Metrics of each shard and of the process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::names::Cause as _;
 use crate::observe::counters::{HistogramSum, ShardCounters};
 
 impl Scrape<'_> {
-    /// What each shard is at, and what runs.
+    /// Metrics of each shard and of the process.
     pub(super) fn process(&self, out: &mut Exposition) {
         let now = Instant::now();
         let shard = |id: usize| Labels::none().with("shard", &id.to_string());
@@ -70,7 +70,7 @@ impl Scrape<'_> {
             .number(&version, 1);
     }
 
-    /// What is refused under overload, and the memory in use.
+    /// Rejections under overload, and memory.
     fn pressure(&self, shards: &[(Labels, &Arc<ShardCounters>)], out: &mut Exposition) {
         let help = "Requests rejected under overload, by reason: late (the event loop), descriptors, memory \
                     (close to the limit), buffers (too many in use).";

@@ -1,4 +1,4 @@
-//! Requests, by who answered them; client connections; what never became a request.
+//! Requests by result, client connections, and rejected heads.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Scrape<'_> {
         routes.counter(out, "response_bytes", help, |it| it.bytes_out.value());
         let help = "Requests in flight.";
         routes.gauge(out, "active_requests", help, |it| it.active.value());
-        // What rules of connections have in common with them.
+        // The metrics that byte-proxied rules have as well.
         let carried = names.carried.iter().map(|it| (it.id, &it.labels));
         let rules = Table {
             ids: routes.ids.into_iter().chain(carried).collect(),
@@ -115,7 +115,7 @@ impl Scrape<'_> {
         );
     }
 
-    /// What policies of tokens said of requests.
+    /// Results of JWT policies.
     pub(super) fn tokens(&self, out: &mut Exposition) {
         let help = "Requests checked by a JWT policy, by result.";
         let mut family = out.counter("jwt_results", help);
@@ -138,7 +138,7 @@ impl Scrape<'_> {
         }
     }
 
-    /// What policies of authorization said of requests.
+    /// Results of authorization policies.
     pub(super) fn authorizations(&self, out: &mut Exposition) {
         let help = "Requests checked by an authorization policy, by result.";
         let mut family = out.counter("authorization_results", help);
@@ -154,7 +154,7 @@ impl Scrape<'_> {
         }
     }
 
-    /// What endpoint pickers of inference pools said of requests.
+    /// Results of endpoint pickers.
     pub(super) fn picks(&self, out: &mut Exposition) {
         let help = "Endpoint picker calls, by result.";
         let mut family = out.counter("endpoint_picks", help);
@@ -180,7 +180,7 @@ impl Scrape<'_> {
         durations(out, "external_auth_duration_seconds", help, took);
     }
 
-    /// What never became a request.
+    /// Rejected heads and connections.
     pub(super) fn refused(&self, out: &mut Exposition) {
         let shards = || self.shards.iter();
         let help = "Request heads rejected before a listener was selected.";

@@ -69,7 +69,7 @@ impl Scrape<'_> {
         for (id, labels) in &table.ids {
             for why in UpstreamTlsFailure::ALL.iter().copied() {
                 let count = table.sum(*id, |it: &EndpointCounters| it.tls_failures.of(why));
-                // Of plain endpoints, and of most others, none ever comes.
+                // Most endpoints never have any.
                 if count > 0 {
                     family.number(&labels.with("reason", why.reason()), count);
                 }
