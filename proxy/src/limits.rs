@@ -288,7 +288,7 @@ pub const H2_PINGS_PER_SECOND: u32 = 100;
 pub const H2_SETTINGS_PER_SECOND: u32 = 50;
 /// CONTINUATION frames per head: 20, for a head that fits into two (CVE-2024-27316).
 pub const H2_CONTINUATIONS: u32 = 20;
-/// Empty DATA frames without END_STREAM, per connection: 100.
+/// Empty DATA frames without `END_STREAM`, per connection: 100.
 pub const H2_EMPTY_DATA: u32 = 100;
 /// Unprompted `WINDOW_UPDATE` and PRIORITY frames, each: 100.
 pub const H2_FREE_FRAMES: u64 = 100;
