@@ -1,10 +1,10 @@
-//! What a JSON Web Key Set (RFC 7517) that stands in a policy must look like. The proxy reads it for
-//! its keys; this tells its author before.
+//! Validates a JSON Web Key Set (RFC 7517) in a policy. The proxy parses it for its keys; this
+//! reports errors to its author.
 
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use serde_json::{Map, Value};
 
-/// Checks a key set; the error is what to say of it, and quotes no key.
+/// Checks a key set; the error is a message, and quotes no key.
 pub(crate) fn check(text: &str) -> Result<(), String> {
     let set: Value = serde_json::from_str(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
@@ -56,7 +56,7 @@ fn check_key(key: &Map<String, Value>) -> Result<(), String> {
     Ok(())
 }
 
-/// As many as the proxy reads.
+/// The same limit as in the proxy.
 const MAX_KEYS: usize = 100;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One object of a document: what it is, whether it is read here, and its typed form.
+//! One object of a document: identifies it, and converts it to its typed form.
 
 use serde_json::{Map, Value};
 
@@ -11,21 +11,21 @@ use crate::api::{GATEWAY_GROUP, OWN_GROUP};
 use crate::store::{Object, ObjectRef};
 use xds::model::ObjectName;
 
-/// What became of an object.
+/// The result for an object.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It is of a kind that is not used here.
+    /// Its kind is not used here.
     PassedOver {
         /// Such as `apps/v1 Deployment`.
         kind: String,
     },
-    /// It cannot be told which object it is.
+    /// It cannot be identified.
     Unidentified { remarks: Vec<Remark> },
-    /// It is read: with an object where it is admitted, with an error where it is refused.
+    /// Its kind is supported: with an object if admitted, with an error if invalid.
     Read {
         reference: ObjectRef,
         object: Option<Object>,
-        /// What holds in its place, where it is refused and nothing did before.
+        /// Takes effect if it is invalid and has no previous version.
         stand_in: Option<Object>,
         remarks: Vec<Remark>,
     },
@@ -75,7 +75,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     judge(kind, reference, value, unknown_fields)
 }
 
-/// Reads an object of a kind that is known, whatever version of it is named.
+/// Reads an object of a known kind, whatever version it states.
 pub(super) fn read_as(
     kind: &Kind,
     fields: Map<String, Value>,
@@ -87,7 +87,7 @@ pub(super) fn read_as(
     }
 }
 
-/// Which object it is, and what of it is read.
+/// The identity of an object, and the fields to read.
 fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value), Vec<Remark>> {
     fields.retain(|name, _| match name.as_str() {
         "apiVersion" | "kind" => false,
@@ -104,7 +104,7 @@ fn name(kind: &Kind, mut fields: Map<String, Value>) -> Result<(ObjectRef, Value
     Ok((reference, value))
 }
 
-/// Reads an object of a kind and version that are read.
+/// Reads an object of a supported kind and version.
 fn judge(
     kind: &Kind,
     reference: ObjectRef,
@@ -154,12 +154,12 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
     }
 }
 
-/// What a group and kind turn out to be.
+/// The result of looking up a group and kind.
 enum Found {
-    /// A kind that is read.
+    /// A supported kind.
     Read(&'static Kind),
     Foreign,
-    /// Most likely a slip of the pen in `field`.
+    /// Probably a typo in `field`.
     Slip {
         field: &'static str,
         text: String,
@@ -171,7 +171,8 @@ fn find(group: &str, name: &str) -> Found {
     if let Some(kind) = named.clone().find(|kind| kind.group == group) {
         return Found::Read(kind);
     }
-    // A core kind under a foreign group is likely another project's, such as Knative's Service.
+    // A core kind with a foreign group probably belongs to another project, such as Knative's
+    // Service.
     let meant =
         |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_slip(group, kind.group));
     if let Some(kind) = named.find(meant) {
@@ -194,7 +195,7 @@ fn find(group: &str, name: &str) -> Found {
             field: "kind",
             text: format!("`{name}` is not a known kind: did you mean `{near}`?"),
         },
-        // It may be a newer policy, which says who is let in.
+        // It may be a newer kind of policy that restricts access.
         None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => Found::Slip {
             field: "kind",
             text: format!(
@@ -209,7 +210,7 @@ fn is_slip(group: &str, known: &str) -> bool {
     suggest::nearest(group, [known]).is_some()
 }
 
-/// Namespace and name; the namespace's default is put in.
+/// Namespace and name; sets the default namespace.
 fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
     let path = FieldPath::default().field("metadata");
     let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
@@ -291,7 +292,7 @@ fn metadata(value: &Value) -> Vec<Remark> {
     remarks
 }
 
-/// A `null` is as good as nothing, to an API server too.
+/// `null` means absent, also to an API server.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -303,7 +304,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Whether a kind that is ignored belongs to Gateway API, so that its author counts on it.
+/// Whether an ignored kind belongs to Gateway API, so that users expect it to work.
 pub(super) fn is_gateway_kind(kind: &str) -> bool {
     kind.split_once('/')
         .is_some_and(|(group, rest)| group == GATEWAY_GROUP && !rest.ends_with(" GatewayClass"))
@@ -311,7 +312,7 @@ pub(super) fn is_gateway_kind(kind: &str) -> bool {
 
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Kinds of Gateway API and of ours that mean nothing here, or whose names are near to another's.
+/// Kinds of Gateway API and of ours that are not used here, or are similar to others.
 const UNREAD_KINDS: [&str; 4] = [
     "GatewayClass",
     "GatewayParameters",

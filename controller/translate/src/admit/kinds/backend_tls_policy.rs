@@ -18,8 +18,8 @@ impl Admissible for BackendTlsPolicy {
     const ALSO: &'static [&'static str] = &["v1alpha3"];
     const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
 
-    /// Nothing is sent to its targets until it is admitted: without it, they would get it in plain
-    /// text. Without targets that can be told, to nothing in the whole namespace.
+    /// While it is invalid, nothing is sent to its targets: without it, they would receive plain
+    /// text. If the targets are unknown, to nothing in the namespace.
     fn stand_in(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
         let presumed = spec.map(presumed_targets).unwrap_or_default();
@@ -54,7 +54,7 @@ impl Admissible for BackendTlsPolicy {
     }
 }
 
-/// A policy that no backend fulfils.
+/// A policy that no backend satisfies.
 fn unfulfillable(
     metadata: ObjectMeta,
     target_refs: Vec<PolicyTargetReference>,
@@ -69,7 +69,7 @@ fn unfulfillable(
     }
 }
 
-/// A target as a whole: its section may be the mistake. Where its kind cannot be told, both kinds.
+/// A target without section, which may be the mistake. If its kind is unknown, of both kinds.
 fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference> {
     let kinds = [
         (Service::GROUP, Service::KIND),

@@ -215,7 +215,7 @@ fn headers(check: &mut Check, filter: &HeaderFilter) {
         });
     }
     check.at_most("remove", filter.remove.len(), MAX_HEADERS);
-    // Any text may stand here. Whether it is a name is for the rule to say, in its status.
+    // Any text is accepted here. The status of the rule reports invalid names.
     check.distinct("remove", &filter.remove, "name", Some);
 }
 
@@ -359,7 +359,7 @@ fn cors(check: &mut Check, cors: &CorsFilter) {
     }
 }
 
-/// `*`, or a scheme and a host with perhaps a wildcard in front and a port.
+/// `*`, or a scheme and a host with optional wildcard and port.
 fn origin(text: &str) -> syntax::Verdict {
     syntax::length(text, 1, MAX_ORIGIN)?;
     let wrong = || format!("`{text}` is not an origin such as https://example.com:8443 or `*`");
@@ -386,14 +386,14 @@ fn origin(text: &str) -> syntax::Verdict {
     if valid { Ok(()) } else { Err(wrong()) }
 }
 
-/// Refuses a method that Gateway API does not know.
+/// Rejects a method that Gateway API does not define.
 pub(super) fn method(check: &mut Check, given: &str) {
     if !METHODS.contains(&given) {
         check.refuse_all_but(&METHODS);
     }
 }
 
-/// Refuses `replacePrefixMatch` in filters of a rule that does not match exactly one prefix.
+/// Rejects `replacePrefixMatch` in filters of a rule that does not match exactly one prefix.
 pub(super) fn prefix_replaced(check: &mut Check, filters: &[HttpRouteFilter]) {
     check.each("filters", filters, |check, filter| {
         let redirect = filter
@@ -426,7 +426,7 @@ const MAX_AUTH_HEADERS: usize = 64;
 const MAX_ORIGIN: usize = 253;
 const MAX_PATH: usize = 1024;
 const SCHEMES: [&str; 2] = ["http", "https"];
-/// The types of filters that an HTTPRoute has.
+/// The filter types of an HTTPRoute.
 pub(super) const HTTP: [&str; 8] = [
     "RequestHeaderModifier",
     "ResponseHeaderModifier",
@@ -437,7 +437,7 @@ pub(super) const HTTP: [&str; 8] = [
     "ExternalAuth",
     "ExtensionRef",
 ];
-/// The types of filters that a GRPCRoute has.
+/// The filter types of a GRPCRoute.
 pub(super) const GRPC: [&str; 4] = [
     "RequestHeaderModifier",
     "ResponseHeaderModifier",

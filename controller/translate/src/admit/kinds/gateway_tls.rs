@@ -4,7 +4,7 @@ use super::reference;
 use crate::admit::check::Check;
 use crate::api::{ClusterTrustBundle, FrontendTls, FrontendTlsConfig, GatewayTls, Resource as _};
 
-/// What a Gateway says of TLS for all of its listeners and backends.
+/// The TLS settings of a Gateway for all listeners and backends.
 pub(super) fn tls(check: &mut Check, tls: &GatewayTls) {
     let backend = tls.backend.as_ref();
     if let Some(certificate) = backend.and_then(|it| it.client_certificate_ref.as_ref()) {

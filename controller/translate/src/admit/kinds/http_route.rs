@@ -100,7 +100,7 @@ fn timeouts(check: &mut Check, timeouts: &HttpRouteTimeouts) {
     else {
         return;
     };
-    // A `request` of 0s is no bound at all.
+    // A `request` of 0s means no timeout.
     if !whole.0.is_zero() && one > whole {
         let text = format!("{one} exceeds the request timeout ({whole}): shorten it");
         check.field("backendRequest", |check| check.refuse(text));

@@ -39,7 +39,7 @@ impl Admissible for InferencePool {
 /// Of the Inference Extension.
 const MAX_PORTS: usize = 8;
 
-/// Somebody else has checked it: pods are not written by hand.
+/// Not validated here: Pods are not written by hand.
 impl Admissible for Pod {
     const READS_STATUS: bool = true;
     const UNREAD: &'static [&'static str] = &["spec", "status"];

@@ -101,7 +101,7 @@ fn allowed_routes(check: &mut Check, allowed: &AllowedRoutes) {
     });
 }
 
-/// Whether a selector goes with what it stands beside.
+/// Whether a selector is allowed with `from`.
 pub(super) fn selector(check: &mut Check, from: FromNamespaces, selector: Option<&LabelSelector>) {
     match (from, selector) {
         (FromNamespaces::Selector, None) => {
@@ -137,7 +137,7 @@ pub(super) fn option_value(text: &str) -> syntax::Verdict {
     syntax::length(text, 0, MAX_VALUE)
 }
 
-/// A protocol is a word, or one with a domain of its own.
+/// A protocol is a plain word, or a domain-prefixed name.
 fn protocol(text: &str) -> syntax::Verdict {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let is_word = !text.is_empty() && text.len() <= 255 && text.chars().all(word);
@@ -150,7 +150,7 @@ fn protocol(text: &str) -> syntax::Verdict {
     ))
 }
 
-/// A name with a domain of its own.
+/// A domain-prefixed name.
 pub(super) fn domain_prefixed(text: &str) -> syntax::Verdict {
     let valid = text
         .split_once('/')

@@ -5,7 +5,7 @@ use crate::admit::finding::Reason;
 use crate::admit::syntax;
 use crate::api::{HttpPathMatch, PathMatchType};
 
-/// A path match. Whether a regular expression compiles is for its rule to say, in its status.
+/// A path match. The status of the rule reports invalid regular expressions.
 pub(super) fn path(check: &mut Check, path: &HttpPathMatch) {
     if path.kind == PathMatchType::Unknown {
         let allowed = ["Exact", "PathPrefix", "RegularExpression"];
@@ -21,7 +21,7 @@ pub(super) fn path(check: &mut Check, path: &HttpPathMatch) {
     });
 }
 
-/// A path that is compared as it stands, so that it has to be in normal form.
+/// A literal path, which has to be in normal form.
 fn literal(text: &str) -> syntax::Verdict {
     if !text.starts_with('/') {
         return Err(format!(

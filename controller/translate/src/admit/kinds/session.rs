@@ -61,7 +61,7 @@ fn fields_of_type(check: &mut Check, session: &SessionPersistence) {
     }
 }
 
-/// The fields up to v1.6 say the same as `cookie` and `header`, so one of the two forms must do.
+/// The fields used up to v1.6 are alternatives to `cookie` and `header`.
 fn older_fields(check: &mut Check, session: &SessionPersistence) {
     if session.cookie.is_none() && session.header.is_none() {
         return;
