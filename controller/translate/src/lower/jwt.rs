@@ -1,5 +1,5 @@
-//! Who may come in by which token. Whatever cannot be carried out denies: a provider that is left
-//! out has its tokens refused, and keys that are not to be had verify nothing.
+//! JWT authentication. Invalid parts fail closed: without its provider a token is rejected, and
+//! without keys nothing is verified.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 
-/// What became of the tokens of a policy.
+/// The lowered JWT settings of a policy.
 pub(crate) struct LoweredJwt {
     pub(crate) policy: JwtPolicy,
-    /// What cannot be carried out.
+    /// Invalid settings.
     pub(crate) problems: Vec<Problem>,
-    /// References that lead nowhere.
+    /// Unresolved references.
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers what a policy, `from`, says of tokens.
+/// Lowers the JWT settings of the policy `from`.
 pub(crate) fn lower(reader: &Reader<'_>, from: Referrer<'_>, spec: &JwtSpec) -> LoweredJwt {
     let (mut problems, mut refs) = (Vec::new(), Vec::new());
     if spec.providers.is_empty() {
@@ -73,7 +73,7 @@ pub(crate) fn lower(reader: &Reader<'_>, from: Referrer<'_>, spec: &JwtSpec) -> 
     }
 }
 
-/// A provider, and why its keys are not to be had.
+/// A provider, and why its keys are unavailable.
 fn provider(
     reader: &Reader<'_>,
     from: Referrer<'_>,
@@ -156,8 +156,8 @@ fn path(text: &str) -> Result<String, Problem> {
     Err(invalid("path", message))
 }
 
-/// Whoever changes keys on their way forges tokens, so that plain text stays inside of the cluster
-/// or the machine.
+/// Whoever can change keys in transit can forge tokens, so plain text is allowed only inside the
+/// cluster or the machine.
 fn url(text: &str) -> Result<String, Problem> {
     let uri: Option<Uri> = text.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
@@ -218,7 +218,7 @@ fn claim(spec: &ClaimHeaderSpec) -> Result<ClaimHeader, Problem> {
     })
 }
 
-/// A realm stands in quotes.
+/// A realm becomes a quoted string.
 fn realm(text: &str) -> Result<String, Problem> {
     let plain = |b: u8| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
     if text.bytes().all(plain) {

@@ -1,4 +1,4 @@
-//! What a traffic policy says.
+//! Lowers traffic policies.
 
 use std::net::IpAddr;
 
@@ -18,17 +18,17 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::{Carries, Referrer};
 
-/// What a policy says, whatever it aims at.
+/// A lowered policy, independent of its targets.
 pub(crate) struct LoweredPolicy {
-    /// What is in force, if the policy is not refused.
+    /// The settings that take effect if the policy is accepted.
     pub(crate) spec: PolicySpec,
-    /// Why it is refused.
+    /// Why it is rejected.
     pub(crate) refusal: Option<Problem>,
-    /// References that lead nowhere; there are some where it speaks of tokens alone.
+    /// Unresolved references, of its JWT settings.
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers what the policy `name` says. What restricts requests holds even where the policy is refused.
+/// Lowers the policy `name`. Access restrictions take effect even if the policy is rejected.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
@@ -64,7 +64,7 @@ pub(crate) fn lower(
     }
 }
 
-/// All problems of a field as one, with what they lead to.
+/// Combines the problems of a field, with their consequence.
 fn denied(field: &str, problems: Vec<Problem>, until_then: &str) -> Option<Problem> {
     let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
     let first = problems.first()?;

@@ -1,4 +1,4 @@
-//! Redirects and rewrites.
+//! Lowers redirects and rewrites.
 
 use http::StatusCode;
 use xds::model::{Hostname, PathEdit, Redirect, Rewrite, Scheme};
@@ -98,7 +98,7 @@ fn path(
     }
 }
 
-/// A prefix can only be replaced where a prefix was matched.
+/// A prefix can only be replaced if a prefix was matched.
 fn check_prefix_matches(matches: &[HttpRouteMatch]) -> Result<(), Problem> {
     let all_prefixes = matches
         .iter()
@@ -115,8 +115,7 @@ fn check_prefix_matches(matches: &[HttpRouteMatch]) -> Result<(), Problem> {
     ))
 }
 
-/// A path without query that can be written into a request line or a Location as it is (RFC 3986
-/// section 3.3).
+/// A path without query that is valid in a request line or a Location (RFC 3986 section 3.3).
 fn check_replacement(path: &str, field: &str) -> Result<(), Problem> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/%".contains(&byte);
     let mut after_percent = path.split('%').skip(1);
@@ -138,5 +137,5 @@ fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::UnsupportedValue, field, message)
 }
 
-/// What Gateway API lets a redirect answer with.
+/// The statuses that Gateway API allows for redirects.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];

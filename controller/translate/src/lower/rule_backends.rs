@@ -1,4 +1,4 @@
-//! The backends of a rule of HTTP or gRPC, with their filters.
+//! Lowers the backends of an HTTP or gRPC rule, with their filters.
 
 use xds::model::RouteBackend;
 
@@ -6,7 +6,7 @@ use super::filters;
 use super::rule::Notes;
 use crate::api::HttpBackendRef;
 
-/// Where the requests of a rule go.
+/// The backends of a rule.
 pub(crate) fn lower(
     scope: &filters::Scope<'_>,
     specs: &[HttpBackendRef],

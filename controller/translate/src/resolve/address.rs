@@ -1,4 +1,4 @@
-//! The addresses that a Gateway asks for, and those that it gets.
+//! The requested and assigned addresses of a Gateway.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,18 +11,18 @@ use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
 
-/// What became of the addresses of one Gateway.
+/// The addresses of one Gateway, with problems.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Addresses {
-    /// What its listeners bind to.
+    /// The address that its listeners bind.
     pub(crate) bind: IpAddr,
-    /// Where it is reached.
+    /// The addresses in its status.
     pub(crate) reached_at: Vec<GatewayAddress>,
-    /// Why the Gateway is refused.
+    /// Why the Gateway is rejected.
     pub(crate) refusals: Vec<Problem>,
     /// Why it cannot be programmed.
     pub(crate) unusable: Vec<Problem>,
-    /// What it asks for and did not get.
+    /// Requested addresses that were not assigned.
     pub(crate) unassigned: Vec<Problem>,
 }
 
@@ -90,8 +90,8 @@ fn on_machine(asked: &[GatewayAddress], usable: &BTreeSet<IpAddr>) -> Addresses 
     }
 }
 
-/// Whatever the cluster assigned, or of it what was asked for: each request is met by an address of its
-/// own (GEP-5093).
+/// The assigned addresses, or those of them that were requested: each request is satisfied by its
+/// own address (GEP-5093).
 fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Addresses {
     let (reached_at, mut unmet) = match asked {
         [] => (assigned.default.clone(), Vec::new()),
@@ -102,7 +102,7 @@ fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Address
             "no address was assigned yet: the Gateway's Service waits for a load balancer";
         unmet.push(Problem::new(Reason::AddressNotAssigned, "", message));
     }
-    // A Gateway that asks for scopes makes do with those that it gets.
+    // A Gateway that requests scopes works with those that it gets.
     let is_fatal =
         |problem: &&Problem| reached_at.is_empty() || problem.reason == Reason::AddressNotUsable;
     Addresses {
@@ -114,7 +114,7 @@ fn in_cluster(asked: &[GatewayAddress], assigned: &AssignedAddresses) -> Address
     }
 }
 
-/// The addresses that meet requests, in the order of these, and why the others are not met.
+/// The addresses that satisfy requests, in their order, and why others are not satisfied.
 fn assign(
     asked: &[GatewayAddress],
     assigned: &AssignedAddresses,
@@ -124,7 +124,7 @@ fn assign(
     let others = others.map(|address| (address, false));
     let mut free: Vec<_> = default.iter().map(|address| (address, true)).collect();
     free.extend(others);
-    // The pickiest choose first: another may be content with what is left.
+    // The most specific choose first: others may accept what is left.
     let mut order: Vec<usize> = (0..asked.len()).collect();
     order.sort_by_key(|index| {
         let request = &asked[*index];
@@ -154,11 +154,11 @@ fn assign(
     (met.into_iter().flatten().collect(), unmet)
 }
 
-/// Whether a request is content with an address.
+/// Whether an address satisfies a request.
 fn meets(request: &GatewayAddress, address: &GatewayAddress, is_default: bool) -> bool {
     let is_named = !request.value.is_empty();
     let in_scope = match &*request.routability {
-        // Who asks for nothing in particular means what a Gateway gets without asking.
+        // Without a specific request, the default addresses apply.
         "" => is_named || is_default,
         ROUTABILITY_SENTINEL => true,
         other => other == ROUTABLE_IN_CLUSTER && address.routability == ROUTABLE_IN_CLUSTER,
@@ -210,7 +210,7 @@ fn not_met(index: usize, request: &GatewayAddress) -> Problem {
     Problem::new(reason, field, message)
 }
 
-/// As the condition of the addresses tells it.
+/// The problems for the condition of addresses.
 fn unassigned(unmet: Vec<Problem>, has_none: bool) -> Vec<Problem> {
     let reason = if has_none {
         Reason::NotAssigned
@@ -252,5 +252,5 @@ fn ip_address(ip: IpAddr) -> GatewayAddress {
 
 const IP_ADDRESS: &str = "IPAddress";
 const HOSTNAME: &str = "Hostname";
-/// Takes IPv4 as well, on a dual-stack socket.
+/// Includes IPv4, on a dual-stack socket.
 const EVERY_ADDRESS: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);

@@ -1,4 +1,4 @@
-//! What the backend references of routes lead to.
+//! Resolves the backend references of routes.
 
 use std::fmt::Write;
 use std::num::NonZeroU16;
@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::reader::{Reader, Referent};
 use crate::reason::Reason;
 
-/// Who refers to a backend, and what it would carry there.
+/// The referrer of a backend, and its traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Referrer<'r> {
     pub(crate) group: &'static str,
@@ -22,7 +22,7 @@ pub(crate) struct Referrer<'r> {
     pub(crate) carries: Carries,
 }
 
-/// What a referrer sends to backends.
+/// The traffic of a referrer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carries {
     Requests,
@@ -39,7 +39,7 @@ impl Carries {
         }
     }
 
-    /// Whether it needs a protocol of HTTP.
+    /// Whether it needs an HTTP protocol.
     fn is_http(self) -> bool {
         matches!(self, Self::Requests | Self::Calls)
     }
@@ -58,8 +58,8 @@ impl<'r> Referrer<'r> {
 }
 
 impl Reader<'_> {
-    /// Follows a reference to a backend. One that leads nowhere still has its share of the
-    /// requests or connections, which are refused.
+    /// Resolves a reference to a backend. An unresolved one keeps its share of requests or
+    /// connections, which are rejected.
     pub(crate) fn follow(
         &self,
         from: Referrer<'_>,
@@ -171,7 +171,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A port of the reference means nothing: a pool has its own.
+    /// The port of the reference is ignored: a pool has its own.
     fn pool_target(&self, name: &ObjectName) -> Result<Target, Problem> {
         if self.exists::<InferencePool>(name) {
             return Ok(Target::Backend(BackendKey::of_pool(name)));
@@ -229,7 +229,7 @@ fn ports_of(service: &api::Service, transport: TransportProtocol) -> String {
     }
 }
 
-/// Why a backend cannot take what is carried.
+/// Why a backend cannot take this traffic.
 fn unable(backend: &model::Backend, carries: Carries) -> Option<&'static str> {
     let is_unix = matches!(backend.hosts, Hosts::Unix { .. });
     match carries {

@@ -1,5 +1,5 @@
-//! Certificates with their keys, out of Secrets: each is read once, and what the data plane's TLS
-//! library would refuse is refused here, where the user hears of it.
+//! Certificates with keys, from Secrets: each is parsed once, and what the data plane's TLS library
+//! would reject is reported here.
 
 use rustls::crypto::ring;
 use rustls::sign::CertifiedKey;
@@ -15,8 +15,8 @@ use crate::reader::Referent;
 use crate::reason::Reason;
 
 impl Reader<'_> {
-    /// What the reference of an object of kind `T` in `namespace` leads to. One that leads to no
-    /// usable pair is a problem of reason `invalid`.
+    /// Resolves a certificate reference of an object of kind `T` in `namespace`. Without a usable
+    /// pair, returns a problem with reason `invalid`.
     pub(crate) fn certificate<T: Resource>(
         &self,
         namespace: &str,
@@ -51,7 +51,7 @@ impl Reader<'_> {
     }
 }
 
-/// The chain and the key of a Secret, which must belong together.
+/// The chain and the key of a Secret, which must match.
 fn pair(secret: &Secret) -> Result<Certificate, String> {
     let entry = |key| {
         secret

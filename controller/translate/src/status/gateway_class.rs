@@ -7,20 +7,20 @@ use super::release::{Installed, Release, SUPPORTED_TEXT};
 use super::{Condition, ConditionStatus, ConditionType, Conditions, Reason};
 use crate::problem::Problem;
 
-/// The status of a GatewayClass that is ours.
+/// The status of a GatewayClass of ours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayClassStatus {
-    /// Its conditions.
+    /// Conditions of the class.
     pub conditions: Vec<Condition>,
-    /// What of Gateway API its Gateways can do, by name.
+    /// Supported features of Gateway API, by name.
     pub supported_features: Vec<SupportedFeature>,
 }
 
 /// A feature of Gateway API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SupportedFeature {
-    /// Its name.
+    /// Name in the installed release.
     pub name: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl GatewayClassStatus {
         Self::with(conditions, installed)
     }
 
-    /// Of a class in this generation whose parameters cannot be used: why, and what to do.
+    /// The status of a class whose parameters are invalid, with advice.
     #[must_use]
     pub fn refused(generation: i64, why: String, installed: Installed) -> Self {
         let problem = Problem::new(Reason::InvalidParameters, "", why);

@@ -13,7 +13,7 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 pub(crate) struct TargetUnit(pub(crate) Arc<PolicyTarget>);
 
 impl Unit for TargetUnit {
-    /// What is left of each policy.
+    /// The remaining settings of each policy.
     type Output = BTreeMap<ClaimRank, Settled>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
@@ -43,7 +43,7 @@ impl Unit for TargetUnit {
 }
 
 impl<'a> UnitReader<'a> {
-    /// What is left of a policy, of this age, at a target.
+    /// The remaining settings of a policy, by rank, at a target.
     pub(super) fn settled(
         &self,
         target: &Arc<PolicyTarget>,
