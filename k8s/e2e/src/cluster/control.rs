@@ -1,5 +1,5 @@
-//! What a supervisor is told and asks: one line of JSON each way, over a unix socket in the folder of
-//! its place.
+//! The control protocol of a supervisor: one line of JSON each way, over a unix socket in the
+//! folder of its place.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::component::Component;
 
-/// Between a request and its answer, which takes microseconds.
+/// Timeout of a response, which normally takes microseconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(super) enum Request {
     Status,
 }
 
-/// The state of the components after the request, or why it was refused.
+/// The states of the components after the request, or why it failed.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Reply {
@@ -42,12 +42,12 @@ pub(super) fn socket(folder: &Path) -> PathBuf {
     folder.join("control")
 }
 
-/// Whether a supervisor runs in the place of this folder.
+/// Whether a supervisor listens in this folder.
 pub(super) fn is_there(folder: &Path) -> bool {
     UnixStream::connect(socket(folder)).is_ok()
 }
 
-/// The process of a place's supervisor: the kernel knows it of the socket.
+/// The process ID of a supervisor, from the socket's peer credentials.
 pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
     let stream = connect(folder)?;
     let peer = rustix::net::sockopt::socket_peercred(&stream)
@@ -55,7 +55,7 @@ pub(super) fn supervisor_pid(folder: &Path) -> Result<i32> {
     Ok(peer.pid.as_raw_pid())
 }
 
-/// Tells a supervisor something, and returns how its components fare.
+/// Sends a request to a supervisor, and returns the states of its components.
 pub(super) fn ask(folder: &Path, request: &Request) -> Result<BTreeMap<Component, State>> {
     let mut stream = connect(folder)?;
     stream.set_read_timeout(Some(PATIENCE))?;
