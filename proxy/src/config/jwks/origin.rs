@@ -1,4 +1,4 @@
-//! From where a key set is fetched: what its location comes to in the configuration in force.
+//! The server of a JWKS, resolved by the current configuration.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::config::dns::Resolver;
 use crate::config::{Address, Protection, Snapshot};
 use crate::tls::{TlsError, roots};
 
-/// From where a key set is fetched.
+/// The server of a JWKS.
 #[derive(Debug)]
 pub(super) struct Origin {
     addresses: Addresses,
@@ -40,7 +40,7 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// What the backend's own settings say; never plain text where they cannot be carried out.
+    /// The backend's own TLS settings; never plain text if they cannot be built.
     fn of(protection: &Protection) -> Result<Option<Self>, FetchError> {
         let made = match protection {
             Protection::Plain => return Ok(None),
@@ -57,10 +57,9 @@ impl Tls {
 }
 
 impl Origin {
-    /// Finds out where a location is.
+    /// Resolves a location.
     ///
-    /// # Errors
-    /// It is nowhere.
+    /// # Errors The configuration has no such backend.
     pub(super) fn of(location: &JwksLocation, snapshot: &Snapshot) -> Result<Self, FetchError> {
         match location {
             JwksLocation::Backend { target, path } => Self::of_backend(target, path, snapshot),
@@ -162,7 +161,7 @@ impl Origin {
     }
 }
 
-/// Read anew for each fetch, which is rare: a root that is taken back counts at once.
+/// Read again for each fetch, which is rare, so that a removed root counts at once.
 fn trusting_system() -> Result<ClientConfig, TlsError> {
     let roots = roots::of_system()?;
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

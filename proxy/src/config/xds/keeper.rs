@@ -1,4 +1,4 @@
-//! Keeps what is in force for the next process, some time after it changed.
+//! Saves the current configuration for the next process, a while after a change.
 
 use std::io;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::limits::LAST_GOOD_WAIT;
 /// Writes one configuration at a time, off the configuration thread.
 pub(super) struct Keeper {
     place: LastGood,
-    /// When to write, if anything is not kept yet.
+    /// When to write, if there are unsaved changes.
     due: Option<Instant>,
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// What is to be done next.
 pub(super) enum Next {
-    /// It is time to write.
+    /// A write is due.
     Write,
     /// A write has ended.
     Written(Result<io::Result<()>, JoinError>),
@@ -46,7 +46,7 @@ impl Keeper {
             .get_or_insert_with(|| Instant::now() + LAST_GOOD_WAIT);
     }
 
-    /// Waits for what is to be done next. May be dropped and called again.
+    /// Waits for the next event. Cancel safe.
     pub(super) async fn next(keeper: &mut Option<Self>) -> Next {
         match keeper {
             None => std::future::pending().await,
@@ -61,7 +61,7 @@ impl Keeper {
         }
     }
 
-    /// Does it, with what is in force.
+    /// Handles it, with the current model.
     pub(super) fn take(&mut self, next: Next, model: Arc<Model>) {
         match next {
             Next::Write => {
@@ -77,7 +77,7 @@ impl Keeper {
         }
     }
 
-    /// Keeps what is not kept yet.
+    /// Saves unsaved changes.
     pub(super) async fn finish(self, model: &Model) {
         if let Some(writing) = self.writing {
             report(writing.await);
