@@ -191,7 +191,7 @@ pub(super) mod tests {
             let parsed = Authority::parse(certificate.as_bytes(), key.as_bytes(), now);
             parsed.err().expect("it is refused").to_string()
         };
-        assert!(parse(&one.certificate, &two.key, now).contains("not the key of tls.crt"));
+        assert!(parse(&one.certificate, &two.key, now).contains("does not belong to tls.crt"));
         assert!(parse("", &one.key, now).contains("no certificate"));
         assert!(parse(&one.certificate, "", now).contains("PKCS#8"));
         let later = now + AUTHORITY_LIFE + SKEW;
@@ -199,7 +199,7 @@ pub(super) mod tests {
         let key = KeyPair::generate().expect("a key");
         let leaf = CertificateParams::new(["a".to_owned()]).expect("parameters");
         let leaf = leaf.self_signed(&key).expect("a certificate").pem();
-        assert!(parse(&leaf, &key.serialize_pem(), now).contains("not the certificate of a CA"));
+        assert!(parse(&leaf, &key.serialize_pem(), now).contains("not a CA certificate"));
     }
 
     #[test]

@@ -85,22 +85,19 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_without_the_key() {
         let cases = [
-            ("{", "is no JSON (line 1, column 1)"),
-            ("", "is no JSON (line 1, column 0)"),
+            ("{", "is not valid JSON (line 1, column 1)"),
+            ("", "is not valid JSON (line 1, column 0)"),
             ("[]", "has no list `keys`"),
             (RSA, "has no list `keys`"),
             (r#"{"keys":{}}"#, "has no list `keys`"),
-            (r#"{"keys":[]}"#, "has 0 keys: give 1 to 100"),
+            (r#"{"keys":[]}"#, "has 0 keys: use 1 to 100"),
         ];
         for (text, said) in cases {
             let error = check(text).expect_err(text);
             assert!(error.starts_with(said), "{text}: {error}");
         }
         let many = set(&vec![RSA; 101].join(","));
-        assert_eq!(
-            check(&many),
-            Err("has 101 keys: give 1 to 100 of them".to_owned())
-        );
+        assert_eq!(check(&many), Err("has 101 keys: use 1 to 100".to_owned()));
     }
 
     #[test]
@@ -109,7 +106,7 @@ mod tests {
             (r#""AQAB""#, "is not an object"),
             (r#"{"n":"AQ"}"#, "has no type: set `kty`"),
             (r#"{"kty":"DSA"}"#, "is of an unknown type"),
-            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: give it as text"),
+            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: set it as text"),
             (r#"{"kty":"RSA","n":"","e":"AQ"}"#, "has no `n`"),
             (r#"{"kty":"RSA","n":5,"e":"AQ"}"#, "has no `n`"),
             (
@@ -131,7 +128,7 @@ mod tests {
         ];
         for (key, said) in cases {
             let error = check(&set(&format!("{RSA},{key}"))).expect_err(key);
-            let start = format!("has a key that cannot be used: keys[1] {said}");
+            let start = format!("has an unusable key: keys[1] {said}");
             assert!(error.starts_with(&start), "{key}: {error}");
         }
     }

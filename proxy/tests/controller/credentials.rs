@@ -77,7 +77,7 @@ fn a_bundle_of_authorities_is_read_again_for_each_connection() {
     ]);
     controller.publish(&base, &ports);
     let gateway = base.begin(&ports);
-    gateway.waits_for_log("its certificate is of none of the given certificate authorities");
+    gateway.waits_for_log("not signed by any of the configured certificate authorities");
     assert_eq!(
         controller.seen().nodes.len(),
         0,

@@ -78,7 +78,7 @@ fn everything_wrong_with_a_bind_is_named_at_once() {
             "key: `80/web` does not have the form `tcp|udp/<port>/<namespace>/<gateway>`",
             "address: has 3 bytes: an address has 4 (IPv4) or 16 (IPv6)",
             "port: 65536 is not a port: use 1 to 65535",
-            "transport: 7 is a value that this version does not know",
+            "transport: 7 is unknown to this version",
             "gateway: is missing",
         ]
     );
@@ -147,7 +147,7 @@ fn listeners_that_end_tls() {
                 "tls.certificates[0].key: is missing",
                 "tls.client_auth.mode: is missing",
                 "tls.client_auth.roots: is empty: at least one is needed",
-                "tls.alpn[0]: 3 is a value that this version does not know",
+                "tls.alpn[0]: 3 is unknown to this version",
                 "tls.min_version: is missing",
             ],
         ),
@@ -204,8 +204,7 @@ fn tls_towards_backends() {
             &[
                 "ports[0].tls.verified.server_name: `*.example.com` is not an exact host name: \
                  use lower-case DNS labels, such as `example.com`",
-                "ports[0].tls.verified.identities[0]: is missing, or of a kind that this version \
-                 does not know",
+                "ports[0].tls.verified.identities[0]: is missing, or of a kind unknown to this version",
                 "ports[0].tls.verified.identities[1].uri: is empty: set it, or leave it out",
                 "ports[0].tls.verified.certificates.certificates: is empty: at least one is needed",
             ],
@@ -354,7 +353,7 @@ fn backends() {
             &[
                 "dns.name: `10.0.0.1` is not an exact host name: use lower-case DNS labels, such \
                  as `example.com`",
-                "dns.refresh.nanos: 1000000000 is a second or more: use `seconds` for it",
+                "dns.refresh.nanos: 1000000000 is one second or more: use `seconds`",
             ],
         ),
         (
@@ -423,7 +422,7 @@ fn policies() {
             "trust.sources.networks[0].prefix_length: 33 is too long a prefix of 10.0.0.0: use 0 \
              to 32",
             "proxy_protocol.mode: is missing",
-            "path_options.escaped_slash: -1 is a value that this version does not know",
+            "path_options.escaped_slash: -1 is unknown to this version",
             "ejection.consecutive_failures: 0 is too small: use 1 or more",
             "ejection.max: is missing",
             "ejection.max_percent: 101 is too large: use 100 or less",

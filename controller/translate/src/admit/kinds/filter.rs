@@ -92,14 +92,11 @@ fn goes_with(
 ) {
     match (is_asked, is_given) {
         (true, false) => {
-            check.missing(
-                field,
-                format!("is missing: the filter's {chooser} asks for it"),
-            );
+            check.missing(field, format!("is required by the filter's {chooser}"));
         }
         (false, true) => check.field(field, |check| {
             check.refuse(format!(
-                "goes with another {chooser}: change {chooser}, or remove it"
+                "does not apply to this {chooser}: change the {chooser}, or remove it"
             ));
         }),
         _ => {}

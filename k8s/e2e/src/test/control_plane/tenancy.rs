@@ -96,7 +96,7 @@ async fn tokens_that_are_not_the_proxys(scope: &Scope, door: &Door, pod: &str) -
     let for_others = token(scope, "edge", "another", Some(pod)).await?;
     refused(door.connect(&for_others, &node).await, "audience").await?;
     let unbound = token(scope, "edge", AUDIENCE, None).await?;
-    refused(door.connect(&unbound, &node).await, "bound to no pod").await?;
+    refused(door.connect(&unbound, &node).await, "not bound to a pod").await?;
     let own = token(scope, "edge", AUDIENCE, Some(pod)).await?;
     let thief = format!("{}/edge/thief", scope.namespace);
     refused(door.connect(&own, &thief).await, "each pod's own token").await?;
